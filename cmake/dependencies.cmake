@@ -1,0 +1,12 @@
+# What we link, and where it comes from: docs/dependencies.md says why each one is here.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
+find_path(FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h REQUIRED)  # Header-only for what we use.
+find_program(FLATC flatc REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+find_package(CLI11 REQUIRED)

@@ -1,0 +1,64 @@
+// Threads that share loops. A loop is split by tasks; the caller works too and returns when all tasks are done.
+//
+// Made for kernels that last tens of microseconds: starting a loop allocates nothing, and workers spin for a short
+// while after a loop before they sleep, because the next one usually follows at once.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace tandem {
+
+class ThreadPool {
+ public:
+  // `threads` counts the caller; 0 means one per core that this process may use.
+  explicit ThreadPool(int threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls body(task, thread) for every task in [0, tasks), each once, on any of size() threads; `thread` is in
+  // [0, size()). Tasks are handed out one by one, so a few more tasks than threads balance the load.
+  // One loop at a time: calls from several threads wait for each other. Not to be called from inside a body.
+  template <typename Body>
+  void run(int64_t tasks, Body&& body) {
+    using Plain = std::remove_reference_t<Body>;
+    run_erased(tasks, [](void* context, int64_t task, int thread) { (*static_cast<Plain*>(context))(task, thread); },
+               const_cast<void*>(static_cast<const void*>(&body)));
+  }
+
+ private:
+  using Function = void (*)(void* context, int64_t task, int thread);
+
+  void run_erased(int64_t tasks, Function function, void* context);
+  void work(int thread);
+  void take_tasks(int thread);
+
+  std::vector<std::thread> workers_;
+  std::mutex one_loop_;  // Held by the thread whose loop is running.
+
+  // The loop that is running. Written before generation_ moves on, read after.
+  Function function_ = nullptr;
+  void* context_ = nullptr;
+  int64_t tasks_ = 0;
+  alignas(64) std::atomic<int64_t> next_task_{0};
+  alignas(64) std::atomic<int> busy_workers_{0};
+  alignas(64) std::atomic<uint64_t> generation_{0};
+
+  std::mutex sleep_mutex_;
+  std::condition_variable wake_;
+  int sleepers_ = 0;  // Guarded by sleep_mutex_.
+  std::atomic<bool> stopping_{false};
+};
+
+// How many cores this process may use (its affinity mask, not the machine's count).
+int usable_cores();
+
+}  // namespace tandem
