@@ -14,14 +14,14 @@
 namespace tandem {
 
 enum class ErrorCode {
-  kInvalidArgument,   // The caller asked for something that makes no sense.
-  kNotFound,          // A file, tensor, method or token that should be there is not.
-  kUnsupported,       // Well-formed, but nothing here can do it.
-  kCorrupt,           // The bytes do not say what they should: truncated, flipped, hostile.
-  kIo,                // The operating system refused a read, write, map or rename.
-  kResourceExhausted, // Memory, context or another limit is used up.
-  kCancelled,         // The user asked to stop.
-  kInternal,          // A bug in tandem.
+  kInvalidArgument,    // The caller asked for something that makes no sense.
+  kNotFound,           // A file, tensor, method or token that should be there is not.
+  kUnsupported,        // Well-formed, but nothing here can do it.
+  kCorrupt,            // The bytes do not say what they should: truncated, flipped, hostile.
+  kIo,                 // The operating system refused a read, write, map or rename.
+  kResourceExhausted,  // Memory, context or another limit is used up.
+  kCancelled,          // The user asked to stop.
+  kInternal,           // A bug in tandem.
 };
 
 // A short name for logs and JSON, such as "not_found".
@@ -53,7 +53,7 @@ inline Status ok_status() { return {}; }
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT: implicit on purpose.
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose.
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose.
 
   bool ok() const { return state_.index() == 0; }
@@ -81,15 +81,14 @@ class [[nodiscard]] Result {
 #define TANDEM_CONCAT(a, b) TANDEM_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function if `expr` (a Status) failed.
-#define TANDEM_TRY(expr)                                              \
-  do {                                                                \
-    if (::tandem::Status tandem_status = (expr); !tandem_status.ok()) \
-      return std::move(tandem_status).error();                        \
+#define TANDEM_TRY(expr)                                                                                       \
+  do {                                                                                                         \
+    if (::tandem::Status tandem_status = (expr); !tandem_status.ok()) return std::move(tandem_status).error(); \
   } while (false)
 
 // `TANDEM_ASSIGN(auto file, MappedFile::open(path));` declares or assigns the value, or returns the error.
 #define TANDEM_ASSIGN(lhs, expr) TANDEM_ASSIGN_INNER(TANDEM_CONCAT(tandem_result_, __LINE__), lhs, expr)
-#define TANDEM_ASSIGN_INNER(result, lhs, expr)     \
-  auto result = (expr);                            \
+#define TANDEM_ASSIGN_INNER(result, lhs, expr)        \
+  auto result = (expr);                               \
   if (!result.ok()) return std::move(result).error(); \
   lhs = std::move(result).value()

@@ -69,6 +69,14 @@ Status AtomicFile::write_at(uint64_t offset, std::span<const uint8_t> bytes) {
   return write_all(fd_, bytes, offset, partial_);
 }
 
+Status AtomicFile::set_size(uint64_t size) {
+  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) {
+    return io_error("{}: cannot be made {} bytes long ({})", partial_.string(), size, std::strerror(errno));
+  }
+  size_ = size;
+  return ok_status();
+}
+
 Status AtomicFile::align(uint64_t alignment) {
   static constexpr std::array<uint8_t, 4096> kZeros{};
   uint64_t missing = round_up(size_, alignment) - size_;

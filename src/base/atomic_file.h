@@ -24,6 +24,8 @@ class AtomicFile {
   Status write(std::string_view text);
   // Overwrites bytes that were written before; the end stays where it is.
   Status write_at(uint64_t offset, std::span<const uint8_t> bytes);
+  // Makes the file `size` bytes long, new bytes zero, so that write_at() can fill it in any order.
+  Status set_size(uint64_t size);
   // Zeros up to the next multiple of `alignment`.
   Status align(uint64_t alignment);
   uint64_t size() const { return size_; }

@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-#define TANDEM_DEFINE_ERROR(function, code)                                    \
-  template <typename... Args>                                                  \
-  Error function(fmt::format_string<Args...> format, Args&&... args) {         \
+#define TANDEM_DEFINE_ERROR(function, code)                                          \
+  template <typename... Args>                                                        \
+  Error function(fmt::format_string<Args...> format, Args&&... args) {               \
     return Error{ErrorCode::code, fmt::format(format, std::forward<Args>(args)...)}; \
   }
 

@@ -14,7 +14,8 @@
 namespace tandem {
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without waiting: opening a named pipe would otherwise hang until somebody writes to it.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     if (errno == ENOENT) return not_found("{}: no such file", path.string());
     return io_error("{}: cannot be opened ({})", path.string(), std::strerror(errno));

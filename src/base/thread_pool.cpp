@@ -2,6 +2,9 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <system_error>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -11,6 +14,8 @@ namespace {
 
 // About 50 microseconds: longer than the gap between two kernels of a token, shorter than anyone notices.
 constexpr int kSpins = 2000;
+// More than any machine that this runs on; a typing error must not start a million threads.
+constexpr int kMaxThreads = 1024;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -35,8 +40,15 @@ int usable_cores() {
 
 ThreadPool::ThreadPool(int threads) {
   if (threads <= 0) threads = usable_cores();
+  threads = std::min(threads, kMaxThreads);
   workers_.reserve(static_cast<size_t>(threads - 1));
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  for (int i = 1; i < threads; ++i) {
+    try {
+      workers_.emplace_back([this, i] { work(i); });
+    } catch (const std::system_error&) {
+      break;  // The system gives no more threads: fewer do the same work.
+    }
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -16,7 +16,8 @@ namespace tandem {
 
 class ThreadPool {
  public:
-  // `threads` counts the caller; 0 means one per core that this process may use.
+  // `threads` counts the caller; 0 means one per core that this process may use. Where the system gives fewer threads
+  // than asked for, the pool has fewer: size() says how many.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -30,8 +31,9 @@ class ThreadPool {
   template <typename Body>
   void run(int64_t tasks, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
-    run_erased(tasks, [](void* context, int64_t task, int thread) { (*static_cast<Plain*>(context))(task, thread); },
-               const_cast<void*>(static_cast<const void*>(&body)));
+    run_erased(
+        tasks, [](void* context, int64_t task, int thread) { (*static_cast<Plain*>(context))(task, thread); },
+        const_cast<void*>(static_cast<const void*>(&body)));
   }
 
  private:

@@ -1,0 +1,135 @@
+// The run time: an Engine is a loaded file, a Session is one conversation with it.
+//
+//   auto engine = tandem::Engine::load("demo.tdm");
+//   if (!engine.ok()) { std::puts(engine.error().message.c_str()); return; }
+//   auto session = (*engine)->new_session();
+//   auto result = (*session)->generate_chat({{"user", "Tell me a story."}}, (*engine)->default_options(),
+//                                           [](std::string_view piece) { std::cout << piece; return true; });
+//
+// An engine is immutable and may be shared by any number of threads and sessions. A session belongs to one caller at a
+// time; only Session::cancel() may be called from another thread meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tandem/sampler_options.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+class Session;
+
+// What a file's methods make possible.
+enum class Mode {
+  kKv,      // One token per call, prompts too.
+  kHybrid,  // Prompts in chunks, then one token per call.
+};
+const char* mode_name(Mode mode);  // "kv", "hybrid"
+
+// When the checksums of the weights are compared. The head's is always compared when loading.
+enum class VerifyWeights {
+  kOnFirstUse,  // Before the first token: that reads all weights anyway, so it costs little then, and loading stays a map.
+  kAtLoad,
+  kNever,
+};
+
+struct EngineOptions {
+  int threads = 0;  // 0: one per core that this process may use.
+  VerifyWeights verify = VerifyWeights::kOnFirstUse;
+};
+
+struct Message {
+  std::string role;  // "system", "user", "assistant"
+  std::string content;
+};
+
+struct GenerateOptions {
+  SamplerOptions sampler;
+  int64_t max_new_tokens = 0;              // 0: until the model stops or the context is full.
+  std::vector<std::string> stop_strings;   // Text that ends the answer; it is not part of it.
+  bool ignore_eos = false;                 // Go on after end-of-text tokens; for measurements.
+};
+
+enum class FinishReason {
+  kStop,         // An end-of-text token or a stop string.
+  kLength,       // max_new_tokens.
+  kContextFull,  // No position is left.
+  kCancelled,    // cancel(), or a callback that returned false.
+};
+const char* finish_reason_name(FinishReason reason);  // "stop", "length", "context_full", "cancelled"
+
+struct GenerateResult {
+  std::string text;
+  std::vector<int32_t> tokens;  // Without the end-of-text token.
+  FinishReason finish = FinishReason::kStop;
+  std::string stop_string;         // The one that ended the answer, if one did.
+  int64_t prompt_tokens = 0;       // That were computed; what the session still had in its cache is not among them.
+  int64_t reused_tokens = 0;       // Of the prompt, that were in the cache.
+  double prompt_seconds = 0.0;     // Until the prompt was computed.
+  double first_token_seconds = 0.0;
+  double decode_seconds = 0.0;     // After the first token.
+};
+
+// Takes a piece of the answer, always whole characters; false stops.
+using StreamCallback = std::function<bool(std::string_view piece)>;
+
+class Engine : public std::enable_shared_from_this<Engine> {
+ public:
+  // Maps the file and checks its head. The weights are not read.
+  static Result<std::shared_ptr<Engine>> load(const std::filesystem::path& path, const EngineOptions& options = {});
+
+  virtual ~Engine() = default;
+
+  virtual Result<std::unique_ptr<Session>> new_session() = 0;
+
+  virtual Mode mode() const = 0;
+  virtual int64_t context() const = 0;  // Positions of a session.
+  virtual int64_t vocab_size() const = 0;
+  virtual int threads() const = 0;
+  // The sampling that the model's makers recommend, from its generation_config.json.
+  virtual GenerateOptions default_options() const = 0;
+
+  virtual bool has_tokenizer() const = 0;
+  virtual Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const = 0;
+  virtual Result<std::string> decode(std::span<const int32_t> tokens, bool skip_special) const = 0;
+  // The conversation as the text that the model expects, by the chat template in the file.
+  virtual Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt) const = 0;
+  virtual std::span<const int32_t> eos_tokens() const = 0;
+};
+
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  // Computes `prompt` after what the session already holds, then generates. If it fails, the session holds what it had
+  // computed before the call, and can go on.
+  virtual Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
+                                          const StreamCallback& callback) = 0;
+  // Answers the last message of a conversation. What the cache holds of it from earlier turns is not computed again.
+  virtual Result<GenerateResult> generate_chat(std::span<const Message> messages, const GenerateOptions& options,
+                                               const StreamCallback& callback) = 0;
+  // Makes the session hold exactly these tokens and generates from there; a common beginning stays in the cache.
+  virtual Result<GenerateResult> generate_from(std::span<const int32_t> tokens, const GenerateOptions& options,
+                                               const StreamCallback& callback) = 0;
+
+  // Stops a generate call that is running, from any thread. Without one, it does nothing.
+  virtual void cancel() = 0;
+
+  // The tokens in the cache.
+  virtual std::span<const int32_t> tokens() const = 0;
+  // Forgets all tokens from `length` on.
+  virtual Status rewind(int64_t length) = 0;
+
+  // The scores of the token after each of these, which are appended to what the session holds: on_row(index, scores).
+  virtual Status score(std::span<const int32_t> tokens,
+                       const std::function<Status(size_t index, std::span<const float> logits)>& on_row) = 0;
+};
+
+}  // namespace tandem

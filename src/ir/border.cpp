@@ -1,0 +1,96 @@
+#include "ir/border.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/half.h"
+
+namespace tandem::ir {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+template <typename Code>
+void quantize(const Encoding& e, const float* from, int64_t count, Code* to) {
+  const float inverse = 1.0f / e.scale, zero = static_cast<float>(e.zero_point);
+  const float low = static_cast<float>(std::numeric_limits<Code>::min());
+  const float high = static_cast<float>(std::numeric_limits<Code>::max());
+  for (int64_t i = 0; i < count; ++i) {
+    const float code = std::nearbyint(from[i] * inverse) + zero;
+    to[i] = static_cast<Code>(std::isnan(code) ? zero : std::clamp(code, low, high));
+  }
+}
+
+template <typename Code>
+void dequantize(const Encoding& e, const Code* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = e.scale * static_cast<float>(static_cast<int32_t>(from[i]) - e.zero_point);
+}
+
+template <typename Code>
+void expand_mask(const Encoding& e, const Code* from, int64_t count, float* to) {
+  constexpr Code kLowest = std::numeric_limits<Code>::min();
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = e.scale * static_cast<float>(static_cast<int32_t>(from[i]) - e.zero_point);
+    to[i] = from[i] == kLowest ? -kInfinity : value;
+  }
+}
+
+}  // namespace
+
+void encode_row(DType dtype, const Encoding& encoding, const float* from, int64_t count, void* to) {
+  switch (dtype) {
+    case DType::kF16:
+      for (int64_t i = 0; i < count; ++i) static_cast<uint16_t*>(to)[i] = f16_from_f32(from[i]);
+      return;
+    case DType::kBF16:
+      for (int64_t i = 0; i < count; ++i) static_cast<uint16_t*>(to)[i] = bf16_from_f32(from[i]);
+      return;
+    case DType::kU16: quantize(encoding, from, count, static_cast<uint16_t*>(to)); return;
+    case DType::kI16: quantize(encoding, from, count, static_cast<int16_t*>(to)); return;
+    case DType::kU8: quantize(encoding, from, count, static_cast<uint8_t*>(to)); return;
+    case DType::kI8: quantize(encoding, from, count, static_cast<int8_t*>(to)); return;
+    default: std::copy_n(from, count, static_cast<float*>(to)); return;
+  }
+}
+
+void decode_row(DType dtype, const Encoding& encoding, const void* from, int64_t count, float* to) {
+  switch (dtype) {
+    case DType::kF16:
+      for (int64_t i = 0; i < count; ++i) to[i] = f32_from_f16(static_cast<const uint16_t*>(from)[i]);
+      return;
+    case DType::kBF16:
+      for (int64_t i = 0; i < count; ++i) to[i] = f32_from_bf16(static_cast<const uint16_t*>(from)[i]);
+      return;
+    case DType::kU16: dequantize(encoding, static_cast<const uint16_t*>(from), count, to); return;
+    case DType::kI16: dequantize(encoding, static_cast<const int16_t*>(from), count, to); return;
+    case DType::kU8: dequantize(encoding, static_cast<const uint8_t*>(from), count, to); return;
+    case DType::kI8: dequantize(encoding, static_cast<const int8_t*>(from), count, to); return;
+    default: std::copy_n(static_cast<const float*>(from), count, to); return;
+  }
+}
+
+MaskCodes mask_codes(DType dtype, const Encoding& encoding) {
+  switch (dtype) {
+    case DType::kF16: return {f16_from_f32(0.0f), f16_from_f32(-kInfinity)};
+    case DType::kU16:
+    case DType::kU8: return {static_cast<uint32_t>(encoding.zero_point), 0};
+    default: return {std::bit_cast<uint32_t>(0.0f), std::bit_cast<uint32_t>(-kInfinity)};
+  }
+}
+
+Status mask_to_float(const Tensor& mask, const void* data, float* to) {
+  const int64_t count = element_count_of(mask);
+  switch (mask.dtype) {
+    case DType::kF32: std::copy_n(static_cast<const float*>(data), count, to); return ok_status();
+    case DType::kF16: decode_row(mask.dtype, mask.encoding, data, count, to); return ok_status();
+    case DType::kU16: expand_mask(mask.encoding, static_cast<const uint16_t*>(data), count, to); return ok_status();
+    case DType::kU8: expand_mask(mask.encoding, static_cast<const uint8_t*>(data), count, to); return ok_status();
+    default: return unsupported("a mask of dtype {}", dtype_name(mask.dtype));
+  }
+}
+
+}  // namespace tandem::ir

@@ -1,0 +1,28 @@
+// Conversions at a method's border, by dtype and encoding: masks in, logits out, whatever the metadata says.
+// The dtype is looked at once per call, never inside a loop.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/graph.h"
+#include "tandem/status.h"
+
+namespace tandem::ir {
+
+// Floats into `count` numbers of a dtype: rounded to nearest even, saturated; NaN becomes the zero point.
+void encode_row(DType dtype, const Encoding& encoding, const float* from, int64_t count, void* to);
+// And back.
+void decode_row(DType dtype, const Encoding& encoding, const void* from, int64_t count, float* to);
+
+// The two codes of a mask: what says "visible" (the value 0) and what says "masked" (the lowest value there is).
+struct MaskCodes {
+  uint32_t visible = 0;  // The element's bits.
+  uint32_t masked = 0;
+};
+MaskCodes mask_codes(DType dtype, const Encoding& encoding);
+
+// A mask input of any dtype to additive floats; the lowest code means -infinity, also where its value is finite.
+// `data` has the mask's elements, `to` as many floats.
+Status mask_to_float(const Tensor& mask, const void* data, float* to);
+
+}  // namespace tandem::ir

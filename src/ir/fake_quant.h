@@ -1,0 +1,33 @@
+// What quantization at run time does to numbers, in floats: the reference that back ends are compared with.
+//
+// Linear layers with int8 or lpbq4 weights see their input through fake_quantize_row_i8(), one row per token. A KV
+// cache gives back keys and values through fake_quantize_row_u8() or fake_round_f16(), one row per position and head.
+// The arithmetic, down to the rounding of halves to even, is that of the CPU kernels: codes are the same.
+//
+// A row with infinity or not-a-number becomes not-a-number as a whole, so that a broken model shows. Empty rows are
+// left alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace tandem {
+
+// Symmetric: scale = max|x| / 127, code = round(x * (127 / max|x|)). Returns the scale; 0 for a row of zeros, NaN for a
+// broken row (codes 0 in both). codes.size() == x.size().
+float quantize_row_i8(std::span<const float> x, std::span<int8_t> codes);
+void fake_quantize_row_i8(std::span<float> row);
+
+// Asymmetric: scale = (max - min) / 255, code = round((x - min) / scale), value = scale * code + min. A constant row
+// has scale 0 and comes back exactly.
+struct ScaleAndMin {
+  float scale = 0;
+  float min = 0;
+};
+ScaleAndMin quantize_row_u8(std::span<const float> x, std::span<uint8_t> codes);
+void fake_quantize_row_u8(std::span<float> row);
+
+// To the nearest fp16 number and back. Beyond 65504: infinity, as in the cache.
+void fake_round_f16(std::span<float> row);
+
+}  // namespace tandem

@@ -1,0 +1,47 @@
+#include "ir/graph.h"
+
+#include <array>
+
+namespace tandem::ir {
+namespace {
+
+constexpr std::array<std::string_view, kOpKindCount> kOpNames = {
+    "embedding",  "linear", "rms_norm",  "layer_norm", "add",           "mul",
+    "scale",      "silu",   "gelu_tanh", "silu_mul",   "gelu_tanh_mul", "softcap",
+    "rope_table", "rope",   "store_kv",  "attention",  "mask_to_float", "convert"};
+constexpr std::array<std::string_view, kTensorRoleCount> kRoleNames = {"activation", "input",  "output",
+                                                                       "state",      "weight", "vector"};
+constexpr std::array<std::string_view, kEncodingKindCount> kEncodingNames = {"plain", "per_tensor", "dynamic_per_row"};
+
+// Also for values that are no names: error messages about them need a word.
+template <size_t kCount, typename Enum>
+std::string_view name_in(const std::array<std::string_view, kCount>& names, Enum value) {
+  const auto index = static_cast<size_t>(value);
+  return index < kCount ? names[index] : "unknown";
+}
+
+}  // namespace
+
+TensorId Graph::add(Tensor tensor) {
+  tensors.push_back(std::move(tensor));
+  return static_cast<TensorId>(tensors.size() - 1);
+}
+
+std::optional<TensorId> Graph::find(std::string_view tensor_name) const {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].name == tensor_name) return static_cast<TensorId>(i);
+  }
+  return std::nullopt;
+}
+
+std::string_view op_kind_name(OpKind kind) { return name_in(kOpNames, kind); }
+std::string_view tensor_role_name(TensorRole role) { return name_in(kRoleNames, role); }
+std::string_view encoding_kind_name(EncodingKind kind) { return name_in(kEncodingNames, kind); }
+
+int64_t element_count_of(const Tensor& tensor) {
+  int64_t count = 1;
+  for (const int64_t dim : tensor.shape) count *= dim;
+  return count;
+}
+
+}  // namespace tandem::ir

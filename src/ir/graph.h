@@ -1,0 +1,122 @@
+// The graph: typed tensors and the ops between them. One graph is one method of one model: every shape is fixed.
+//
+// A graph is a list of ops in the order they run. Each activation is written by exactly one op before it is read. Rows
+// are tokens: an activation is [tokens, width]. Two ops look across tokens, StoreKv and Attention, and only through the
+// state tensors; every other op treats each row on its own. Back ends rely on that to compute only the rows they need.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "ir/weight_matrix.h"
+
+namespace tandem::ir {
+
+// How the numbers of a tensor stand for values. The numeric values are stored in artifacts: only append.
+enum class EncodingKind : uint8_t {
+  kPlain = 0,          // Floats and indices: the number is the value.
+  kPerTensor = 1,      // value = scale * (code - zero_point)
+  kDynamicPerRow = 2,  // Each row of the last axis has a scale and a minimum beside it, set when the row is written.
+};
+inline constexpr int kEncodingKindCount = 3;
+
+struct Encoding {
+  EncodingKind kind = EncodingKind::kPlain;
+  float scale = 1.0f;
+  int32_t zero_point = 0;
+
+  bool operator==(const Encoding&) const = default;
+};
+
+enum class TensorRole : uint8_t {
+  kActivation = 0,  // Made and used inside the graph.
+  kInput = 1,       // Given by the caller.
+  kOutput = 2,      // Given to the caller; may also be read inside.
+  kState = 3,       // Lives in the session; read and updated in place.
+  kWeight = 4,      // A matrix in the artifact, in its own format.
+  kVector = 5,      // Plain f32 numbers in the artifact: norm weights, biases, rotary frequencies.
+};
+inline constexpr int kTensorRoleCount = 6;
+
+using TensorId = int32_t;
+
+struct Tensor {
+  std::string name;  // Unique in the graph. Weights and vectors are found in the artifact by it.
+  TensorRole role = TensorRole::kActivation;
+  DType dtype = DType::kF32;  // Of a weight: what it stands for, kF32.
+  std::vector<int64_t> shape = {};
+  Encoding encoding = {};
+  // Of a weight, once a recipe has spoken.
+  WeightFormat format = WeightFormat::kF32;
+  int block = 0;
+};
+
+// The numeric values are stored in artifacts: only append.
+enum class OpKind : uint8_t {
+  kEmbedding = 0,     // (tokens i32[N], table[V, D]) -> [N, D]
+  kLinear = 1,        // (x[N, K], weight[M, K], bias[M]?) -> [N, M]
+  kRmsNorm = 2,       // (x, weight[group]) -> like x; over groups of weight's length inside a row
+  kLayerNorm = 3,     // (x, weight[D], bias[D]) -> like x
+  kAdd = 4,           // (a, b) -> like a
+  kMul = 5,           // (a, b) -> like a
+  kScale = 6,         // (x) -> x * factor
+  kSilu = 7,          // (x)
+  kGeluTanh = 8,      // (x)
+  kSiluMul = 9,       // (gate, up) -> silu(gate) * up
+  kGeluTanhMul = 10,  // (gate, up) -> gelu(gate) * up
+  kSoftcap = 11,      // (x) -> factor * tanh(x / factor)
+  kRopeTable = 12,    // (positions i32[N], inverse_frequency[R]) -> cos[N, R], sin[N, R], both times factor
+  kRope = 13,         // (x[N, heads * head_dim], cos, sin) -> like x; rotates the first 2R entries of each head
+  kStoreKv = 14,      // (x[N, kv_heads * head_dim], positions, cache state[, scale state]): row n to slot positions[n]
+  kAttention = 15,    // (q, k cache, v cache, mask f32[N, C], positions[, k scales, v scales]) -> like q
+  kMaskToFloat = 16,  // (mask of any dtype) -> f32; the lowest code is -infinity
+  kConvert = 17,      // (x f32) -> another dtype by the output's encoding, rounded to nearest even and saturated
+};
+inline constexpr int kOpKindCount = 18;
+
+// Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
+struct OpAttributes {
+  float eps = 0.0f;            // Norms.
+  float weight_offset = 0.0f;  // RmsNorm: added to each weight (1 for Gemma).
+  float factor = 1.0f;         // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention: score scale.
+  float softcap = 0.0f;        // Attention: cap on the scores before the mask, 0 for none.
+  int64_t head_dim = 0;        // Rope, StoreKv, Attention.
+  bool interleaved = false;    // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
+  int64_t window = 0;          // Attention: slot j is seen from position p only if p - j < window; 0 for no limit.
+  bool quantize_input = false;  // Linear: x is rounded to int8 per row, with a scale of its own, before the product.
+
+  bool operator==(const OpAttributes&) const = default;
+};
+
+struct Op {
+  OpKind kind = OpKind::kAdd;
+  std::vector<TensorId> inputs;
+  std::vector<TensorId> outputs;
+  OpAttributes attributes;
+};
+
+struct Graph {
+  std::string name;     // "decode", "prefill_32"
+  int64_t tokens = 0;   // Tokens per call.
+  int64_t context = 0;  // Slots of the KV cache.
+  std::vector<Tensor> tensors;
+  std::vector<Op> ops;
+
+  TensorId add(Tensor tensor);
+  std::optional<TensorId> find(std::string_view name) const;
+  const Tensor& at(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
+  Tensor& at(TensorId id) { return tensors[static_cast<size_t>(id)]; }
+};
+
+std::string_view op_kind_name(OpKind kind);          // "linear"
+std::string_view tensor_role_name(TensorRole role);  // "weight"
+std::string_view encoding_kind_name(EncodingKind kind);
+
+// Elements of the tensor; shapes in a verified graph never overflow.
+int64_t element_count_of(const Tensor& tensor);
+
+}  // namespace tandem::ir

@@ -1,0 +1,63 @@
+#include "ir/method_memory.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tandem {
+
+AlignedMemory allocate_aligned(uint64_t size) {
+  // Not cleared on purpose: fresh pages stay out of memory until they are used, and a state is only ever read where it
+  // has been written.
+  auto* memory = static_cast<uint8_t*>(std::aligned_alloc(64, round_up(size == 0 ? 1 : size, 64)));
+  return AlignedMemory(memory);
+}
+
+uint64_t tensor_bytes(const ir::Tensor& tensor) {
+  return dtype_bytes(tensor.dtype, static_cast<size_t>(ir::element_count_of(tensor)));
+}
+
+Result<MethodMemory> MethodMemory::allocate(const Program& program) {
+  MethodMemory memory;
+  for (size_t m = 0; m < program.method_count(); ++m) {
+    const ir::Graph& graph = program.method(m);
+    Bindings bindings;
+    bindings.data.assign(graph.tensors.size(), nullptr);
+    for (size_t i = 0; i < graph.tensors.size(); ++i) {
+      const ir::Tensor& tensor = graph.tensors[i];
+      const bool is_state = tensor.role == ir::TensorRole::kState;
+      if (!is_state && tensor.role != ir::TensorRole::kInput && tensor.role != ir::TensorRole::kOutput) continue;
+      const uint64_t bytes = tensor_bytes(tensor);
+      if (is_state) {
+        if (const auto it = memory.states_.find(tensor.name); it != memory.states_.end()) {
+          const ir::Tensor& other = it->second.tensor;
+          if (other.dtype != tensor.dtype || other.shape != tensor.shape || other.encoding != tensor.encoding) {
+            return corrupt("the methods do not agree on \"{}\"", tensor.name);
+          }
+          bindings.data[i] = it->second.memory.get();
+          continue;
+        }
+      }
+      AlignedMemory block = allocate_aligned(bytes);
+      if (block == nullptr) {
+        return resource_exhausted("no memory for {} bytes of \"{}\"; use a shorter context or a smaller KV format",
+                                  bytes, tensor.name);
+      }
+      memory.total_bytes_ += bytes;
+      bindings.data[i] = block.get();
+      if (is_state) {
+        memory.states_[tensor.name] = {tensor, std::move(block), bytes};
+      } else {
+        memory.borders_.push_back(std::move(block));
+      }
+    }
+    memory.bindings_.push_back(std::move(bindings));
+  }
+  return memory;
+}
+
+void* MethodMemory::find(const Program& program, size_t method, std::string_view name) {
+  const auto id = program.method(method).find(name);
+  return id ? bindings_[method].data[static_cast<size_t>(*id)] : nullptr;
+}
+
+}  // namespace tandem

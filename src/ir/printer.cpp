@@ -1,0 +1,61 @@
+#include "ir/printer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace tandem::ir {
+namespace {
+
+// "f32[32, 256]", "u16[1, 512] scale=0.0015 zero=65535", "lpbq4/32[768, 256]"
+std::string type_of(const Tensor& t) {
+  std::string type;
+  if (t.role == TensorRole::kWeight) {
+    type = weight_format_name(t.format);
+    if (t.block != 0) type += fmt::format("/{}", t.block);
+  } else {
+    type = dtype_name(t.dtype);
+  }
+  type += fmt::format("[{}]", fmt::join(t.shape, ", "));
+  if (t.encoding.kind == EncodingKind::kPerTensor) {
+    type += fmt::format(" scale={:.6g} zero={}", t.encoding.scale, t.encoding.zero_point);
+  } else if (t.encoding.kind == EncodingKind::kDynamicPerRow) {
+    type += " scale per row";
+  }
+  return type;
+}
+
+std::string attributes_of(const OpAttributes& a) {
+  const OpAttributes none;
+  std::string text;
+  if (a.eps != none.eps) text += fmt::format(" eps={:g}", a.eps);
+  if (a.weight_offset != none.weight_offset) text += fmt::format(" weight_offset={:g}", a.weight_offset);
+  if (a.factor != none.factor) text += fmt::format(" factor={:.8g}", a.factor);
+  if (a.softcap != none.softcap) text += fmt::format(" softcap={:g}", a.softcap);
+  if (a.head_dim != none.head_dim) text += fmt::format(" head_dim={}", a.head_dim);
+  if (a.interleaved) text += " interleaved";
+  if (a.window != none.window) text += fmt::format(" window={}", a.window);
+  if (a.quantize_input) text += " quantize_input";
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Graph& graph) {
+  std::string text = fmt::format("graph {} tokens={} context={}\n", graph.name, graph.tokens, graph.context);
+  for (const Tensor& t : graph.tensors) {
+    if (t.role == TensorRole::kActivation) continue;
+    text += fmt::format("  {:6} %{}: {}\n", tensor_role_name(t.role), t.name, type_of(t));
+  }
+  for (const Op& op : graph.ops) {
+    std::string outputs, inputs;
+    for (const TensorId id : op.outputs) {
+      outputs += fmt::format("{}%{}: {}", outputs.empty() ? "" : ", ", graph.at(id).name, type_of(graph.at(id)));
+    }
+    for (const TensorId id : op.inputs) inputs += fmt::format("{}%{}", inputs.empty() ? "" : ", ", graph.at(id).name);
+    text += fmt::format("  {}{}{}({}){}\n", outputs, outputs.empty() ? "" : " = ", op_kind_name(op.kind), inputs,
+                        attributes_of(op.attributes));
+  }
+  return text;
+}
+
+}  // namespace tandem::ir

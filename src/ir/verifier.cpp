@@ -1,0 +1,323 @@
+#include "ir/verifier.h"
+
+#include <cmath>
+#include <unordered_set>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tandem::ir {
+namespace {
+
+// Far above any model, far below where products of two of them overflow.
+constexpr int64_t kMaxDim = int64_t{1} << 31;
+constexpr uint64_t kMaxElements = uint64_t{1} << 40;
+// A thousand layers take half of these. Planners may be quadratic in them.
+constexpr size_t kMaxTensors = 1u << 16;
+constexpr size_t kMaxOps = 1u << 16;
+
+enum class Shape { kVector, kMatrix, kCube };
+
+class Verifier {
+ public:
+  explicit Verifier(const Graph& graph) : graph_(graph), written_(graph.tensors.size(), false) {}
+
+  Status run() {
+    if (graph_.tokens < 1 || graph_.context < graph_.tokens) {
+      return corrupt("graph \"{}\": {} tokens per call do not fit a context of {}", graph_.name, graph_.tokens,
+                     graph_.context);
+    }
+    if (graph_.tokens > kMaxDim || graph_.context > kMaxDim) return corrupt("graph \"{}\" is too large", graph_.name);
+    if (graph_.tensors.size() > kMaxTensors || graph_.ops.size() > kMaxOps) {
+      return corrupt("graph \"{}\" has too many tensors or ops", graph_.name);
+    }
+    std::unordered_set<std::string_view> names;
+    for (size_t i = 0; i < graph_.tensors.size(); ++i) {
+      TANDEM_TRY(check_tensor(graph_.tensors[i]));
+      if (!names.insert(graph_.tensors[i].name).second) {
+        return corrupt("graph \"{}\" has two tensors named \"{}\"", graph_.name, graph_.tensors[i].name);
+      }
+      const TensorRole role = graph_.tensors[i].role;
+      written_[i] = role != TensorRole::kActivation && role != TensorRole::kOutput;
+    }
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      if (Status status = check_op(graph_.ops[i]); !status.ok()) {
+        return with_context(std::move(status).error(), "graph \"{}\", op {} ({})", graph_.name, i,
+                            op_kind_name(graph_.ops[i].kind));
+      }
+    }
+    for (size_t i = 0; i < graph_.tensors.size(); ++i) {
+      if (graph_.tensors[i].role == TensorRole::kOutput && !written_[i]) {
+        return corrupt("graph \"{}\": nothing writes the output \"{}\"", graph_.name, graph_.tensors[i].name);
+      }
+    }
+    return ok_status();
+  }
+
+ private:
+  Status check_tensor(const Tensor& t) {
+    if (t.name.empty()) return corrupt("graph \"{}\" has a tensor without a name", graph_.name);
+    if (static_cast<int>(t.role) >= kTensorRoleCount || static_cast<int>(t.dtype) >= kDTypeCount ||
+        static_cast<int>(t.encoding.kind) >= kEncodingKindCount || static_cast<int>(t.format) >= kWeightFormatCount) {
+      return corrupt("tensor \"{}\" has an unknown role, dtype, encoding or format", t.name);
+    }
+    if (t.shape.empty() || t.shape.size() > 4) {
+      return corrupt("tensor \"{}\" has {} dimensions, and 1 to 4 are possible", t.name, t.shape.size());
+    }
+    for (const int64_t dim : t.shape) {
+      if (dim < 1 || dim > kMaxDim) return corrupt("tensor \"{}\" has a dimension of {}", t.name, dim);
+    }
+    const auto count = element_count(t.shape);
+    if (!count || *count > kMaxElements) return corrupt("tensor \"{}\" is too large", t.name);
+    if (t.dtype == DType::kI4) return corrupt("tensor \"{}\" has the weight-only dtype i4", t.name);
+    if (t.encoding.kind == EncodingKind::kPerTensor) {
+      if (dtype_is_float(t.dtype)) return corrupt("tensor \"{}\" is a float with an integer encoding", t.name);
+      if (!(t.encoding.scale > 0.0f) || !std::isfinite(t.encoding.scale)) {
+        return corrupt("tensor \"{}\" has an encoding scale of {}", t.name, t.encoding.scale);
+      }
+      if (t.encoding.zero_point < dtype_min(t.dtype) || t.encoding.zero_point > dtype_max(t.dtype)) {
+        return corrupt("tensor \"{}\" has a zero point of {}, outside its dtype", t.name, t.encoding.zero_point);
+      }
+    }
+    if (t.role == TensorRole::kWeight) {
+      if (t.shape.size() != 2) return corrupt("weight \"{}\" is not a matrix", t.name);
+      const bool needs_block = t.format == WeightFormat::kLpbq4;
+      if (needs_block ? (t.block != 16 && t.block != 32 && t.block != 64) : t.block != 0) {
+        return corrupt("weight \"{}\" has a block of {}", t.name, t.block);
+      }
+    }
+    if (t.role == TensorRole::kVector && (t.shape.size() != 1 || t.dtype != DType::kF32)) {
+      return corrupt("vector \"{}\" is not a row of f32", t.name);
+    }
+    return ok_status();
+  }
+
+  // ---- Helpers that read op_ ----
+
+  const Tensor& in(size_t i) const { return graph_.at(op_->inputs[i]); }
+  const Tensor& out(size_t i) const { return graph_.at(op_->outputs[i]); }
+
+  Status arity(size_t min_inputs, size_t max_inputs, size_t outputs) const {
+    if (op_->inputs.size() < min_inputs || op_->inputs.size() > max_inputs || op_->outputs.size() != outputs) {
+      return corrupt("has {} inputs and {} outputs", op_->inputs.size(), op_->outputs.size());
+    }
+    return ok_status();
+  }
+
+  // An f32 activation [tokens, width]; width 0 means any.
+  Status rows(const Tensor& t, int64_t width = 0) const {
+    if (t.role == TensorRole::kWeight || t.role == TensorRole::kState || t.role == TensorRole::kVector) {
+      return corrupt("\"{}\" should be an activation", t.name);
+    }
+    if (t.dtype != DType::kF32 || t.shape.size() != 2 || t.shape[0] != graph_.tokens) {
+      return corrupt("\"{}\" should be f32 [{}, width]", t.name, graph_.tokens);
+    }
+    if (width != 0 && t.shape[1] != width) {
+      return corrupt("\"{}\" is {} wide and should be {}", t.name, t.shape[1], width);
+    }
+    return ok_status();
+  }
+
+  Status vector(const Tensor& t, int64_t length) const {
+    if (t.role != TensorRole::kVector || (length != 0 && t.shape[0] != length)) {
+      return corrupt("\"{}\" should be a vector of {}", t.name, length);
+    }
+    return ok_status();
+  }
+
+  Status weight(const Tensor& t, int64_t rows_wanted, int64_t cols) const {
+    if (t.role != TensorRole::kWeight || (rows_wanted != 0 && t.shape[0] != rows_wanted) ||
+        (cols != 0 && t.shape[1] != cols)) {
+      return corrupt("\"{}\" should be a weight of [{}, {}]", t.name, rows_wanted, cols);
+    }
+    return ok_status();
+  }
+
+  Status indices(const Tensor& t) const {
+    if (t.role != TensorRole::kInput || t.dtype != DType::kI32 || t.shape.size() != 1 || t.shape[0] != graph_.tokens) {
+      return corrupt("\"{}\" should be an input of i32 [{}]", t.name, graph_.tokens);
+    }
+    return ok_status();
+  }
+
+  // A KV cache [kv heads, context, head_dim], with its scales [kv heads, context, 2] where its dtype is u8.
+  Status cache(const Tensor& t, const Tensor* scales, int64_t head_dim) const {
+    if (t.role != TensorRole::kState || t.shape.size() != 3 || t.shape[1] != graph_.context || t.shape[2] != head_dim) {
+      return corrupt("\"{}\" should be a state of [heads, {}, {}]", t.name, graph_.context, head_dim);
+    }
+    if (scales != nullptr && (scales->role != TensorRole::kState || scales->dtype != DType::kF32 ||
+                              scales->shape != std::vector<int64_t>{t.shape[0], t.shape[1], 2})) {
+      return corrupt("\"{}\" should be the f32 scales of \"{}\"", scales->name, t.name);
+    }
+    if (t.dtype == DType::kU8) {
+      if (t.encoding.kind != EncodingKind::kDynamicPerRow || scales == nullptr) {
+        return corrupt("the u8 cache \"{}\" needs scales per row", t.name);
+      }
+      return ok_status();
+    }
+    if (t.dtype != DType::kF32 && t.dtype != DType::kF16) {
+      return unsupported("\"{}\" has dtype {}; caches are f32, f16 or u8", t.name, dtype_name(t.dtype));
+    }
+    return ok_status();
+  }
+
+  Status head_dim_divides(const Tensor& t) const {
+    const int64_t head_dim = op_->attributes.head_dim;
+    if (head_dim < 1 || t.shape[1] % head_dim != 0) {
+      return corrupt("a width of {} is no multiple of the head size {}", t.shape[1], head_dim);
+    }
+    return ok_status();
+  }
+
+  Status finite_attributes() const {
+    const OpAttributes& a = op_->attributes;
+    if (!std::isfinite(a.eps) || !std::isfinite(a.weight_offset) || !std::isfinite(a.factor) ||
+        !std::isfinite(a.softcap) || a.eps < 0.0f || a.softcap < 0.0f || a.window < 0) {
+      return corrupt("has an attribute that is no usable number");
+    }
+    return ok_status();
+  }
+
+  Status same_rows(size_t inputs) const {
+    TANDEM_TRY(arity(inputs, inputs, 1));
+    for (size_t i = 0; i < inputs; ++i) TANDEM_TRY(rows(in(i), in(0).shape.back()));
+    return rows(out(0), in(0).shape.back());
+  }
+
+  Status check_op(const Op& op) {
+    op_ = &op;
+    if (static_cast<int>(op.kind) >= kOpKindCount) return corrupt("is of an unknown kind");
+    const auto count = static_cast<TensorId>(graph_.tensors.size());
+    for (const TensorId id : op.inputs) {
+      if (id < 0 || id >= count) return corrupt("reads tensor {}, which does not exist", id);
+      if (!written_[static_cast<size_t>(id)]) return corrupt("reads \"{}\" before it is written", graph_.at(id).name);
+    }
+    for (const TensorId id : op.outputs) {
+      if (id < 0 || id >= count) return corrupt("writes tensor {}, which does not exist", id);
+      if (written_[static_cast<size_t>(id)]) {
+        return corrupt("writes \"{}\", which is not its to write", graph_.at(id).name);
+      }
+      written_[static_cast<size_t>(id)] = true;
+    }
+    TANDEM_TRY(finite_attributes());
+    return check_kind();
+  }
+
+  Status check_kind() const {
+    const OpAttributes& a = op_->attributes;
+    switch (op_->kind) {
+      case OpKind::kEmbedding:
+        TANDEM_TRY(arity(2, 2, 1));
+        TANDEM_TRY(indices(in(0)));
+        TANDEM_TRY(weight(in(1), 0, 0));
+        return rows(out(0), in(1).shape[1]);
+      case OpKind::kLinear:
+        TANDEM_TRY(arity(2, 3, 1));
+        TANDEM_TRY(rows(in(0)));
+        TANDEM_TRY(weight(in(1), 0, in(0).shape[1]));
+        if (op_->inputs.size() == 3) TANDEM_TRY(vector(in(2), in(1).shape[0]));
+        if (is_quantized(in(1).format) != a.quantize_input) {
+          return corrupt("\"{}\" is {}, which does not go with its activations", in(1).name,
+                         weight_format_name(in(1).format));
+        }
+        return rows(out(0), in(1).shape[0]);
+      case OpKind::kRmsNorm:
+        TANDEM_TRY(arity(2, 2, 1));
+        TANDEM_TRY(rows(in(0)));
+        TANDEM_TRY(vector(in(1), 0));
+        if (in(0).shape[1] % in(1).shape[0] != 0) return corrupt("\"{}\" does not divide the row", in(1).name);
+        return rows(out(0), in(0).shape[1]);
+      case OpKind::kLayerNorm:
+        TANDEM_TRY(arity(3, 3, 1));
+        TANDEM_TRY(rows(in(0)));
+        TANDEM_TRY(vector(in(1), in(0).shape[1]));
+        TANDEM_TRY(vector(in(2), in(0).shape[1]));
+        return rows(out(0), in(0).shape[1]);
+      case OpKind::kAdd:
+      case OpKind::kMul:
+      case OpKind::kSiluMul:
+      case OpKind::kGeluTanhMul: return same_rows(2);
+      case OpKind::kScale:
+      case OpKind::kSilu:
+      case OpKind::kGeluTanh: return same_rows(1);
+      case OpKind::kSoftcap:
+        if (!(a.factor > 0.0f)) return corrupt("has a cap of {}", a.factor);
+        return same_rows(1);
+      case OpKind::kRopeTable:
+        TANDEM_TRY(arity(2, 2, 2));
+        TANDEM_TRY(indices(in(0)));
+        TANDEM_TRY(vector(in(1), 0));
+        TANDEM_TRY(rows(out(0), in(1).shape[0]));
+        return rows(out(1), in(1).shape[0]);
+      case OpKind::kRope:
+        TANDEM_TRY(arity(3, 3, 1));
+        TANDEM_TRY(rows(in(0)));
+        TANDEM_TRY(rows(in(1)));
+        TANDEM_TRY(rows(in(2), in(1).shape[1]));
+        TANDEM_TRY(head_dim_divides(in(0)));
+        if (2 * in(1).shape[1] > a.head_dim) return corrupt("rotates more than a head has");
+        return rows(out(0), in(0).shape[1]);
+      case OpKind::kStoreKv:
+        TANDEM_TRY(arity(3, 4, 0));
+        TANDEM_TRY(rows(in(0)));
+        TANDEM_TRY(indices(in(1)));
+        TANDEM_TRY(head_dim_divides(in(0)));
+        TANDEM_TRY(cache(in(2), op_->inputs.size() == 4 ? &in(3) : nullptr, a.head_dim));
+        if (in(2).shape[0] * a.head_dim != in(0).shape[1]) {
+          return corrupt("\"{}\" and \"{}\" have different heads", in(0).name, in(2).name);
+        }
+        return ok_status();
+      case OpKind::kAttention: {
+        TANDEM_TRY(arity(5, 7, 1));
+        if (op_->inputs.size() == 6) return corrupt("has scales for one cache of two");
+        TANDEM_TRY(rows(in(0)));
+        TANDEM_TRY(head_dim_divides(in(0)));
+        const bool scaled = op_->inputs.size() == 7;
+        TANDEM_TRY(cache(in(1), scaled ? &in(5) : nullptr, a.head_dim));
+        TANDEM_TRY(cache(in(2), scaled ? &in(6) : nullptr, a.head_dim));
+        TANDEM_TRY(rows(in(3), graph_.context));
+        TANDEM_TRY(indices(in(4)));
+        if (in(1).shape[0] != in(2).shape[0] || (in(0).shape[1] / a.head_dim) % in(1).shape[0] != 0) {
+          return corrupt("{} query heads cannot share {} key heads", in(0).shape[1] / a.head_dim, in(1).shape[0]);
+        }
+        return rows(out(0), in(0).shape[1]);
+      }
+      case OpKind::kMaskToFloat: {
+        TANDEM_TRY(arity(1, 1, 1));
+        const Tensor& mask = in(0);
+        if (mask.role != TensorRole::kInput || mask.shape != std::vector<int64_t>{graph_.tokens, graph_.context}) {
+          return corrupt("\"{}\" should be an input of [{}, {}]", mask.name, graph_.tokens, graph_.context);
+        }
+        const bool known = mask.dtype == DType::kF32 || mask.dtype == DType::kF16 || mask.dtype == DType::kU16 ||
+                           mask.dtype == DType::kU8;
+        const bool encoded = dtype_is_float(mask.dtype) || mask.encoding.kind == EncodingKind::kPerTensor;
+        if (!known || !encoded) return corrupt("\"{}\" is a mask of dtype {}", mask.name, dtype_name(mask.dtype));
+        if (!dtype_is_float(mask.dtype) && mask.encoding.zero_point == 0) {
+          return corrupt("\"{}\" has one code for visible and masked", mask.name);
+        }
+        return rows(out(0), graph_.context);
+      }
+      case OpKind::kConvert: {
+        TANDEM_TRY(arity(1, 1, 1));
+        TANDEM_TRY(rows(in(0)));
+        const Tensor& to = out(0);
+        const bool known =
+            to.dtype == DType::kF32 || to.dtype == DType::kF16 ||
+            ((to.dtype == DType::kU16 || to.dtype == DType::kU8) && to.encoding.kind == EncodingKind::kPerTensor);
+        if (!known || to.shape != in(0).shape) return corrupt("cannot give \"{}\"", to.name);
+        return ok_status();
+      }
+    }
+    return corrupt("is of an unknown kind");
+  }
+
+  const Graph& graph_;
+  std::vector<bool> written_;
+  const Op* op_ = nullptr;
+};
+
+}  // namespace
+
+Status verify(const Graph& graph) { return Verifier(graph).run(); }
+
+}  // namespace tandem::ir
