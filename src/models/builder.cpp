@@ -1,0 +1,193 @@
+#include "models/builder.h"
+
+#include <fmt/format.h>
+
+namespace tandem {
+namespace {
+
+using ir::OpKind;
+using ir::TensorId;
+using ir::TensorRole;
+
+class Builder {
+ public:
+  Builder(const ModelPlan& plan, const MethodShape& shape) : plan_(plan) {
+    graph_.name = shape.name;
+    graph_.tokens = shape.tokens;
+    graph_.context = shape.context;
+  }
+
+  ir::Graph run() {
+    tokens_ =
+        graph_.add({.name = "tokens", .role = TensorRole::kInput, .dtype = DType::kI32, .shape = {graph_.tokens}});
+    positions_ =
+        graph_.add({.name = "positions", .role = TensorRole::kInput, .dtype = DType::kI32, .shape = {graph_.tokens}});
+    const TensorId mask =
+        graph_.add({.name = "mask", .role = TensorRole::kInput, .shape = {graph_.tokens, graph_.context}});
+    mask_ = op(OpKind::kMaskToFloat, {mask}, "mask.f32", graph_.context);
+    for (size_t i = 0; i < plan_.rope_tables.size(); ++i) draw_rope_table(i);
+
+    TensorId x = op(OpKind::kEmbedding, {tokens_, weight("embedding")}, "embedding.out", plan_.hidden_size);
+    x = scaled(x, plan_.embedding_factor, "embedding.scaled");
+    for (size_t i = 0; i < plan_.layers.size(); ++i) x = draw_layer(i, x);
+    x = norm(x, "final_norm", "final_norm.out");
+    draw_logits(x);
+    return std::move(graph_);
+  }
+
+ private:
+  // ---- Small pieces ----
+
+  TensorId activation(const std::string& name, int64_t width) {
+    return graph_.add({.name = name, .shape = {graph_.tokens, width}});
+  }
+
+  TensorId op(OpKind kind, std::vector<TensorId> inputs, const std::string& name, int64_t width,
+              const ir::OpAttributes& attributes = {}) {
+    const TensorId out = activation(name, width);
+    graph_.ops.push_back({kind, std::move(inputs), {out}, attributes});
+    return out;
+  }
+
+  TensorId weight(const std::string& name) {
+    if (const auto id = graph_.find(name)) return *id;
+    const WeightSource& source = *plan_.find_weight(name);
+    return graph_.add({.name = name, .role = TensorRole::kWeight, .shape = {source.rows, source.cols}});
+  }
+
+  TensorId vector(const std::string& name) {
+    if (const auto id = graph_.find(name)) return *id;
+    const VectorSource& source = *plan_.find_vector(name);
+    return graph_.add({.name = name, .role = TensorRole::kVector, .shape = {source.length}});
+  }
+
+  int64_t width(TensorId id) const { return graph_.at(id).shape[1]; }
+
+  TensorId linear(TensorId x, const std::string& name, bool bias) {
+    const TensorId w = weight(name);
+    std::vector<TensorId> inputs = {x, w};
+    if (bias) inputs.push_back(vector(name + ".bias"));
+    return op(OpKind::kLinear, std::move(inputs), name + ".out", graph_.at(w).shape[0]);
+  }
+
+  TensorId norm(TensorId x, const std::string& name, const std::string& out) {
+    if (plan_.family->norm == NormKind::kLayer) {
+      return op(OpKind::kLayerNorm, {x, vector(name), vector(name + ".bias")}, out, width(x), {.eps = plan_.norm_eps});
+    }
+    return op(OpKind::kRmsNorm, {x, vector(name)}, out, width(x),
+              {.eps = plan_.norm_eps, .weight_offset = plan_.family->norm_weight_offset});
+  }
+
+  TensorId scaled(TensorId x, float factor, const std::string& name) {
+    return factor == 1.0f ? x : op(OpKind::kScale, {x}, name, width(x), {.factor = factor});
+  }
+
+  // ---- The parts of a decoder ----
+
+  void draw_rope_table(size_t i) {
+    const std::string name = fmt::format("rope.{}", i);
+    const TensorId frequency = vector(name + ".inverse_frequency");
+    const int64_t half = graph_.at(frequency).shape[0];
+    const TensorId cos = activation(name + ".cos", half), sin = activation(name + ".sin", half);
+    graph_.ops.push_back(
+        {OpKind::kRopeTable, {positions_, frequency}, {cos, sin}, {.factor = plan_.rope_tables[i].factor}});
+    rope_tables_.push_back({cos, sin});
+  }
+
+  TensorId head_normed(TensorId x, const std::string& name) {
+    return plan_.family->qk_norm ? norm(x, name, name + ".out") : x;
+  }
+
+  TensorId rotated(TensorId x, int table, const std::string& name) {
+    if (table < 0) return x;
+    const auto& [cos, sin] = rope_tables_[static_cast<size_t>(table)];
+    return op(OpKind::kRope, {x, cos, sin}, name, width(x),
+              {.head_dim = plan_.head_dim, .interleaved = plan_.rope_interleaved});
+  }
+
+  TensorId cache(const std::string& name) {
+    return graph_.add(
+        {.name = name, .role = TensorRole::kState, .shape = {plan_.kv_heads, graph_.context, plan_.head_dim}});
+  }
+
+  TensorId draw_attention(size_t i, TensorId h) {
+    const std::string layer = fmt::format("layers.{}.attention.", i);
+    const LayerPlan& layer_plan = plan_.layers[i];
+    TensorId q = linear(h, layer + "q", plan_.qkv_bias);
+    TensorId k = linear(h, layer + "k", plan_.qkv_bias);
+    const TensorId v = linear(h, layer + "v", plan_.qkv_bias);
+    q = rotated(head_normed(q, layer + "q_norm"), layer_plan.rope_table, layer + "q.rope");
+    k = rotated(head_normed(k, layer + "k_norm"), layer_plan.rope_table, layer + "k.rope");
+    const TensorId k_cache = cache(fmt::format("k_cache.{}", i)), v_cache = cache(fmt::format("v_cache.{}", i));
+    const ir::OpAttributes store = {.head_dim = plan_.head_dim};
+    graph_.ops.push_back({OpKind::kStoreKv, {k, positions_, k_cache}, {}, store});
+    graph_.ops.push_back({OpKind::kStoreKv, {v, positions_, v_cache}, {}, store});
+    const TensorId mixed = op(OpKind::kAttention, {q, k_cache, v_cache, mask_, positions_}, layer + "mixed", width(q),
+                              {.factor = plan_.attention_scale,
+                               .softcap = plan_.attention_softcap,
+                               .head_dim = plan_.head_dim,
+                               .window = layer_plan.window});
+    return linear(mixed, layer + "o", plan_.o_bias);
+  }
+
+  TensorId draw_mlp(size_t i, TensorId h) {
+    const std::string layer = fmt::format("layers.{}.mlp.", i);
+    const OpKind act = plan_.activation == Activation::kSilu ? OpKind::kSilu : OpKind::kGeluTanh;
+    TensorId inner;
+    if (plan_.family->mlp == MlpKind::kPlain) {
+      const TensorId up = linear(h, layer + "up", plan_.mlp_bias);
+      inner = op(act, {up}, layer + "act", width(up));
+    } else {
+      const TensorId gate = linear(h, layer + "gate", plan_.mlp_bias);
+      const TensorId up = linear(h, layer + "up", plan_.mlp_bias);
+      const TensorId acted = op(act, {gate}, layer + "act", width(gate));
+      inner = op(OpKind::kMul, {acted, up}, layer + "gated", width(up));
+    }
+    return linear(inner, layer + "down", plan_.mlp_bias);
+  }
+
+  // A branch joins the residual stream, through its own norm and factor where the family has them.
+  TensorId joined(TensorId x, TensorId branch, const std::string& part, std::string_view post_norm) {
+    if (!post_norm.empty()) branch = norm(branch, part + "post_norm", part + "post_norm.out");
+    branch = scaled(branch, plan_.residual_factor, part + "scaled");
+    return op(OpKind::kAdd, {x, branch}, part + "residual", width(x));
+  }
+
+  TensorId draw_layer(size_t i, TensorId x) {
+    const std::string attention = fmt::format("layers.{}.attention.", i), mlp = fmt::format("layers.{}.mlp.", i);
+    const TensorNames& names = plan_.family->names;
+    const TensorId h = norm(x, attention + "norm", attention + "norm.out");
+    if (plan_.family->block == BlockKind::kParallel) {
+      const TensorId attended = draw_attention(i, h);
+      const TensorId sum = joined(x, attended, attention, names.post_attention_norm);
+      return joined(sum, draw_mlp(i, h), mlp, names.post_mlp_norm);
+    }
+    x = joined(x, draw_attention(i, h), attention, names.post_attention_norm);
+    const TensorId h2 = norm(x, mlp + "norm", mlp + "norm.out");
+    return joined(x, draw_mlp(i, h2), mlp, names.post_mlp_norm);
+  }
+
+  void draw_logits(TensorId x) {
+    TensorId y = linear(x, "head", plan_.family->head_bias);
+    y = scaled(y, plan_.logits_factor, "head.scaled");
+    if (plan_.logits_softcap > 0.0f) {
+      y = op(OpKind::kSoftcap, {y}, "head.capped", width(y), {.factor = plan_.logits_softcap});
+    }
+    const TensorId logits =
+        graph_.add({.name = "logits", .role = TensorRole::kOutput, .shape = {graph_.tokens, plan_.vocab_size}});
+    graph_.ops.push_back({OpKind::kConvert, {y}, {logits}, {}});
+  }
+
+  const ModelPlan& plan_;
+  ir::Graph graph_;
+  TensorId tokens_ = -1;
+  TensorId positions_ = -1;
+  TensorId mask_ = -1;
+  std::vector<std::pair<TensorId, TensorId>> rope_tables_;
+};
+
+}  // namespace
+
+ir::Graph build_graph(const ModelPlan& plan, const MethodShape& shape) { return Builder(plan, shape).run(); }
+
+}  // namespace tandem

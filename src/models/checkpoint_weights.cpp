@@ -1,0 +1,63 @@
+#include "models/checkpoint_weights.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+// Calls visit(piece, first row in the tensor, rows, rows already visited) for each run of rows inside one piece.
+template <typename Visit>
+Status visit_rows(const WeightSource& source, int64_t row_begin, int64_t rows, Visit&& visit) {
+  int64_t piece_begin = 0, done = 0;
+  for (const SourcePiece& piece : source.pieces) {
+    const int64_t begin = std::max(row_begin, piece_begin), end = std::min(row_begin + rows, piece_begin + piece.rows);
+    if (begin < end) {
+      TANDEM_TRY(visit(piece, piece.row_begin + begin - piece_begin, end - begin, done));
+      done += end - begin;
+    }
+    piece_begin += piece.rows;
+  }
+  return done == rows ? ok_status() : Status(internal_error("rows of \"{}\" that it does not have", source.name));
+}
+
+}  // namespace
+
+Status CheckpointWeights::read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const {
+  const WeightSource* source = plan_.find_weight(name);
+  if (source == nullptr) return internal_error("no weight is named \"{}\"", name);
+  return visit_rows(
+      *source, row_begin, rows, [&](const SourcePiece& piece, int64_t first, int64_t count, int64_t done) {
+        auto tensor = checkpoint_.tensor(piece.tensor);
+        if (!tensor.ok()) return tensor.status();
+        return read_rows_f32(*tensor, first, count,
+                             std::span(out + done * source->cols, static_cast<size_t>(count * source->cols)));
+      });
+}
+
+Result<std::vector<float>> CheckpointWeights::read_vector(std::string_view name) const {
+  const VectorSource* source = plan_.find_vector(name);
+  if (source == nullptr) return internal_error("no vector is named \"{}\"", name);
+  if (source->tensor.empty()) return source->values;
+  TANDEM_ASSIGN(const TensorView tensor, checkpoint_.tensor(source->tensor));
+  std::vector<float> values(static_cast<size_t>(source->length));
+  TANDEM_TRY(read_rows_f32(tensor, source->begin, source->length, values));
+  return values;
+}
+
+void CheckpointWeights::release_rows(const WeightSource& source, int64_t row_begin, int64_t rows) const {
+  const Status ignored =
+      visit_rows(source, row_begin, rows, [&](const SourcePiece& piece, int64_t first, int64_t count, int64_t) {
+        auto tensor = checkpoint_.tensor(piece.tensor);
+        if (!tensor.ok()) return tensor.status();
+        const size_t row_bytes = dtype_bytes(tensor->dtype, static_cast<size_t>(source.cols));
+        tensor->bytes =
+            tensor->bytes.subspan(static_cast<size_t>(first) * row_bytes, static_cast<size_t>(count) * row_bytes);
+        checkpoint_.release(*tensor);
+        return ok_status();
+      });
+  (void)ignored;  // Rows that cannot be found have no pages to let go of.
+}
+
+}  // namespace tandem

@@ -1,0 +1,89 @@
+// Model families as data. A family says how its checkpoints name their tensors and what its maths does differently from
+// the plain decoder; one builder (builder.h) turns any of them into a graph. There is no code per family.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+enum class NormKind { kRms, kLayer };
+
+// How a layer adds its two branches to the residual stream.
+enum class BlockKind {
+  kSequential,  // x += attention(norm(x)); x += mlp(norm(x))
+  kParallel,    // h = norm(x); x += attention(h) + mlp(h)
+};
+
+enum class QkvKind {
+  kSeparate,  // Three matrices.
+  kFused,     // One matrix: the rows of q, then k, then v.
+};
+
+enum class MlpKind {
+  kGated,       // down(act(gate(x)) * up(x))
+  kGatedFused,  // The same with one matrix: the rows of gate, then up.
+  kPlain,       // down(act(up(x)))
+};
+
+enum class BiasKind {
+  kNone,
+  kAlways,
+  kByConfig,  // attention_bias or mlp_bias of config.json.
+};
+
+enum class EmbeddingScale { kNone, kSqrtHidden, kByConfig /* embedding_multiplier */ };
+
+// Names of a checkpoint's tensors; {} stands for the layer's number. Empty: the family has no such tensor.
+struct TensorNames {
+  std::string_view embedding = "model.embed_tokens.weight";
+  std::string_view final_norm = "model.norm";
+  std::string_view head = "lm_head";
+  std::string_view attention_norm = "model.layers.{}.input_layernorm";
+  std::string_view q = "model.layers.{}.self_attn.q_proj";
+  std::string_view k = "model.layers.{}.self_attn.k_proj";
+  std::string_view v = "model.layers.{}.self_attn.v_proj";
+  std::string_view qkv = "";
+  std::string_view q_norm = "";
+  std::string_view k_norm = "";
+  std::string_view o = "model.layers.{}.self_attn.o_proj";
+  std::string_view post_attention_norm = "";  // On the branch, before it is added.
+  std::string_view mlp_norm = "model.layers.{}.post_attention_layernorm";
+  std::string_view gate = "model.layers.{}.mlp.gate_proj";
+  std::string_view up = "model.layers.{}.mlp.up_proj";
+  std::string_view gate_up = "";
+  std::string_view down = "model.layers.{}.mlp.down_proj";
+  std::string_view post_mlp_norm = "";  // On the branch, before it is added.
+};
+
+struct FamilySpec {
+  std::string_view name;
+  std::vector<std::string_view> architectures;  // What config.json's "architectures" calls it.
+  std::vector<std::string_view> model_types;    // What "model_type" calls it, where architectures are missing.
+  TensorNames names = {};
+  NormKind norm = NormKind::kRms;
+  float norm_weight_offset = 0.0f;  // 1: norms multiply by 1 + w.
+  BlockKind block = BlockKind::kSequential;
+  QkvKind qkv = QkvKind::kSeparate;
+  BiasKind qkv_bias = BiasKind::kNone;
+  BiasKind o_bias = BiasKind::kNone;
+  MlpKind mlp = MlpKind::kGated;
+  BiasKind mlp_bias = BiasKind::kNone;
+  bool head_bias = false;
+  bool qk_norm = false;  // An RMS norm over each head of q and k, before rope.
+  bool rope_interleaved = false;
+  double default_partial_rotary = 1.0;  // Share of a head that is rotated, where config.json does not say.
+  bool default_tied = false;            // tie_word_embeddings where config.json does not say.
+  EmbeddingScale embedding_scale = EmbeddingScale::kNone;
+  // Whether sliding_window counts although config.json has no use_sliding_window.
+  bool window_without_switch = false;
+};
+
+// All families, in the order the documentation lists them.
+std::span<const FamilySpec> families();
+
+// The family of a checkpoint, by architecture, or by model_type if the architecture is empty. Null if there is none.
+const FamilySpec* find_family(std::string_view architecture, std::string_view model_type);
+
+}  // namespace tandem

@@ -1,0 +1,13 @@
+// Rotary frequencies by config.json's scaling rules.
+#pragma once
+
+#include "checkpoint/model_config.h"
+#include "models/model_plan.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+// `rotary_dim` entries of each head are rotated (even, at least 2).
+Result<RopeTable> make_rope_table(const RopeConfig& rope, int64_t rotary_dim);
+
+}  // namespace tandem
