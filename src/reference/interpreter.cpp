@@ -1,0 +1,361 @@
+#include "reference/interpreter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "ir/border.h"
+#include "ir/fake_quant.h"
+#include "reference/kv_rows.h"
+#include "reference/matmul.h"
+
+namespace tandem {
+namespace {
+
+using ir::Op;
+using ir::OpKind;
+using ir::Tensor;
+using ir::TensorId;
+using ir::TensorRole;
+
+// Rows of a weight that one task reads and multiplies: small enough for a cache, large enough to be worth a task.
+constexpr int64_t kRowsPerTask = 32;
+
+class Interpreter {
+ public:
+  Interpreter(const ir::Graph& graph, const WeightProvider& weights, ThreadPool& pool, const Bindings& bindings)
+      : graph_(graph), weights_(weights), pool_(pool), bindings_(bindings), values_(graph.tensors.size()) {}
+
+  Status run() {
+    if (bindings_.data.size() != graph_.tensors.size()) return internal_error("bindings of another method");
+    const std::vector<size_t> last_use = find_last_uses();
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      op_ = &graph_.ops[i];
+      for (const TensorId id : op_->outputs) {
+        if (graph_.at(id).role == TensorRole::kActivation) {
+          values_[static_cast<size_t>(id)].resize(static_cast<size_t>(ir::element_count_of(graph_.at(id))));
+        }
+      }
+      if (Status status = run_op(); !status.ok()) {
+        return with_context(std::move(status).error(), "op {} ({})", i, op_kind_name(op_->kind));
+      }
+      for (const TensorId id : op_->inputs) {
+        if (last_use[static_cast<size_t>(id)] == i) values_[static_cast<size_t>(id)] = {};
+      }
+    }
+    return ok_status();
+  }
+
+ private:
+  std::vector<size_t> find_last_uses() const {
+    std::vector<size_t> last(graph_.tensors.size(), 0);
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      for (const TensorId id : graph_.ops[i].inputs) last[static_cast<size_t>(id)] = i;
+    }
+    return last;
+  }
+
+  const Tensor& in(size_t i) const { return graph_.at(op_->inputs[i]); }
+  const Tensor& out() const { return graph_.at(op_->outputs[0]); }
+  const float* x(size_t i) const { return values_[static_cast<size_t>(op_->inputs[i])].data(); }
+  float* y(size_t i = 0) { return values_[static_cast<size_t>(op_->outputs[i])].data(); }
+  template <typename T>
+  T* bound(size_t i) const {
+    return static_cast<T*>(bindings_.data[static_cast<size_t>(op_->inputs[i])]);
+  }
+  int64_t width(size_t i) const { return in(i).shape[1]; }
+
+  template <typename Function>
+  Status each_element(Function&& function) {
+    const int64_t count = graph_.tokens * out().shape[1];
+    for (int64_t i = 0; i < count; ++i) y()[i] = function(i);
+    return ok_status();
+  }
+
+  Status run_op() {
+    const float factor = op_->attributes.factor;
+    switch (op_->kind) {
+      case OpKind::kEmbedding: return embedding();
+      case OpKind::kLinear: return linear();
+      case OpKind::kRmsNorm: return rms_norm();
+      case OpKind::kLayerNorm: return layer_norm();
+      case OpKind::kAdd: return each_element([a = x(0), b = x(1)](int64_t i) { return a[i] + b[i]; });
+      case OpKind::kMul: return each_element([a = x(0), b = x(1)](int64_t i) { return a[i] * b[i]; });
+      case OpKind::kScale: return each_element([a = x(0), factor](int64_t i) { return a[i] * factor; });
+      case OpKind::kSilu: return each_element([a = x(0)](int64_t i) { return silu(a[i]); });
+      case OpKind::kGeluTanh: return each_element([a = x(0)](int64_t i) { return gelu_tanh(a[i]); });
+      case OpKind::kSiluMul: return each_element([a = x(0), b = x(1)](int64_t i) { return silu(a[i]) * b[i]; });
+      case OpKind::kGeluTanhMul:
+        return each_element([a = x(0), b = x(1)](int64_t i) { return gelu_tanh(a[i]) * b[i]; });
+      case OpKind::kSoftcap:
+        return each_element([a = x(0), factor](int64_t i) { return factor * std::tanh(a[i] / factor); });
+      case OpKind::kRopeTable: return rope_table();
+      case OpKind::kRope: return rope();
+      case OpKind::kStoreKv: return store_kv();
+      case OpKind::kAttention: return attention();
+      case OpKind::kMaskToFloat: return ir::mask_to_float(in(0), bound<void>(0), y());
+      case OpKind::kConvert: return convert();
+    }
+    return internal_error("unknown op");
+  }
+
+  static float silu(float v) { return v / (1.0f + std::exp(-v)); }
+  static float gelu_tanh(float v) {
+    constexpr float kRoot = 0.7978845608028654f;  // sqrt(2 / pi)
+    return 0.5f * v * (1.0f + std::tanh(kRoot * (v + 0.044715f * v * v * v)));
+  }
+
+  Status embedding() {
+    const int64_t vocabulary = in(1).shape[0], dim = in(1).shape[1];
+    const int32_t* tokens = bound<int32_t>(0);
+    for (int64_t n = 0; n < graph_.tokens; ++n) {
+      if (tokens[n] < 0 || tokens[n] >= vocabulary) {
+        return invalid_argument("token {} is not in the vocabulary of {}", tokens[n], vocabulary);
+      }
+      TANDEM_TRY(weights_.read_rows(in(1).name, tokens[n], 1, y() + n * dim));
+    }
+    return ok_status();
+  }
+
+  Status linear() {
+    const int64_t rows = in(1).shape[0], cols = in(1).shape[1];
+    const float* input = x(0);
+    std::vector<float> rounded;
+    if (op_->attributes.quantize_input) {
+      rounded.assign(input, input + graph_.tokens * cols);
+      pool_.run(graph_.tokens,
+                [&](int64_t n, int) { fake_quantize_row_i8(std::span(rounded).subspan(n * cols, cols)); });
+      input = rounded.data();
+    }
+    std::vector<float> bias;
+    if (op_->inputs.size() == 3) {
+      TANDEM_ASSIGN(bias, weights_.read_vector(in(2).name));
+    }
+    const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
+    std::vector<std::vector<float>> scratch(static_cast<size_t>(pool_.size()));
+    std::vector<Status> failures(static_cast<size_t>(pool_.size()));
+    pool_.run(tasks, [&](int64_t task, int thread) {
+      const int64_t begin = task * kRowsPerTask, count = std::min(kRowsPerTask, rows - begin);
+      auto& panel = scratch[static_cast<size_t>(thread)];
+      panel.resize(static_cast<size_t>(kRowsPerTask * cols));
+      if (Status status = weights_.read_rows(in(1).name, begin, count, panel.data()); !status.ok()) {
+        failures[static_cast<size_t>(thread)] = std::move(status);
+        return;
+      }
+      matmul_block(input, graph_.tokens, panel.data(), count, cols, y() + begin, rows);
+      if (bias.empty()) return;
+      for (int64_t n = 0; n < graph_.tokens; ++n) {
+        for (int64_t m = begin; m < begin + count; ++m) y()[n * rows + m] += bias[static_cast<size_t>(m)];
+      }
+    });
+    for (Status& failure : failures) TANDEM_TRY(std::move(failure));
+    return ok_status();
+  }
+
+  Status rms_norm() {
+    TANDEM_ASSIGN(const std::vector<float> weight, weights_.read_vector(in(1).name));
+    const auto group = static_cast<int64_t>(weight.size());
+    const int64_t groups = graph_.tokens * width(0) / group;
+    const ir::OpAttributes& a = op_->attributes;
+    for (int64_t g = 0; g < groups; ++g) {
+      const float* from = x(0) + g * group;
+      double squares = 0.0;
+      for (int64_t i = 0; i < group; ++i) squares += static_cast<double>(from[i]) * from[i];
+      const auto scale = static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(group) + a.eps));
+      for (int64_t i = 0; i < group; ++i) {
+        y()[g * group + i] = from[i] * scale * (weight[static_cast<size_t>(i)] + a.weight_offset);
+      }
+    }
+    return ok_status();
+  }
+
+  Status layer_norm() {
+    TANDEM_ASSIGN(const std::vector<float> weight, weights_.read_vector(in(1).name));
+    TANDEM_ASSIGN(const std::vector<float> bias, weights_.read_vector(in(2).name));
+    const int64_t dim = width(0);
+    for (int64_t n = 0; n < graph_.tokens; ++n) {
+      const float* from = x(0) + n * dim;
+      double sum = 0.0, squares = 0.0;
+      for (int64_t i = 0; i < dim; ++i) sum += from[i];
+      const double mean = sum / static_cast<double>(dim);
+      for (int64_t i = 0; i < dim; ++i) squares += (from[i] - mean) * (from[i] - mean);
+      const double scale = 1.0 / std::sqrt(squares / static_cast<double>(dim) + op_->attributes.eps);
+      for (int64_t i = 0; i < dim; ++i) {
+        const auto at = static_cast<size_t>(i);
+        y()[n * dim + i] = static_cast<float>((from[i] - mean) * scale) * weight[at] + bias[at];
+      }
+    }
+    return ok_status();
+  }
+
+  Status rope_table() {
+    TANDEM_ASSIGN(const std::vector<float> frequency, weights_.read_vector(in(1).name));
+    const int32_t* positions = bound<int32_t>(0);
+    for (int64_t n = 0; n < graph_.tokens; ++n) {
+      // Padding has position -1 and is turned by nothing.
+      const auto position = static_cast<float>(std::max(positions[n], 0));
+      for (size_t i = 0; i < frequency.size(); ++i) {
+        const float angle = position * frequency[i];
+        const size_t at = static_cast<size_t>(n) * frequency.size() + i;
+        y(0)[at] = std::cos(angle) * op_->attributes.factor;
+        y(1)[at] = std::sin(angle) * op_->attributes.factor;
+      }
+    }
+    return ok_status();
+  }
+
+  Status rope() {
+    const int64_t dim = op_->attributes.head_dim, half = width(1), total = width(0);
+    const bool interleaved = op_->attributes.interleaved;
+    std::copy_n(x(0), graph_.tokens * total, y());
+    for (int64_t n = 0; n < graph_.tokens; ++n) {
+      const float* cos = x(1) + n * half;
+      const float* sin = x(2) + n * half;
+      for (float* head = y() + n * total; head < y() + (n + 1) * total; head += dim) {
+        for (int64_t i = 0; i < half; ++i) {
+          float& a = head[interleaved ? 2 * i : i];
+          float& b = head[interleaved ? 2 * i + 1 : i + half];
+          const float a0 = a, b0 = b;
+          a = a0 * cos[i] - b0 * sin[i];
+          b = b0 * cos[i] + a0 * sin[i];
+        }
+      }
+    }
+    return ok_status();
+  }
+
+  KvRows kv_rows(size_t cache, size_t scales) const {
+    return {in(cache).dtype, bound<void>(cache), scales < op_->inputs.size() ? bound<float>(scales) : nullptr,
+            in(cache).shape[1], in(cache).shape[2]};
+  }
+
+  Status store_kv() {
+    const int64_t dim = op_->attributes.head_dim, heads = in(2).shape[0];
+    const int32_t* positions = bound<int32_t>(1);
+    const KvRows rows = kv_rows(2, 3);
+    for (int64_t n = 0; n < graph_.tokens; ++n) {
+      if (positions[n] < 0) continue;  // Padding.
+      if (positions[n] >= graph_.context) {
+        return invalid_argument("position {} is beyond the context of {}", positions[n], graph_.context);
+      }
+      for (int64_t h = 0; h < heads; ++h) rows.store(h, positions[n], x(0) + n * width(0) + h * dim);
+    }
+    return ok_status();
+  }
+
+  Status attention() {
+    const ir::OpAttributes& a = op_->attributes;
+    const int64_t dim = a.head_dim, kv_heads = in(1).shape[0], group = width(0) / dim / kv_heads;
+    const int32_t* positions = bound<int32_t>(4);
+    // Slots beyond the last visible one are never looked at.
+    std::vector<uint8_t> visible(static_cast<size_t>(graph_.tokens * graph_.context));
+    int64_t slots = 0;
+    for (int64_t n = 0; n < graph_.tokens; ++n) {
+      for (int64_t j = 0; j < graph_.context; ++j) {
+        const bool in_window = a.window == 0 || positions[n] - j < a.window;
+        const bool seen = in_window && x(3)[n * graph_.context + j] > -std::numeric_limits<float>::infinity();
+        visible[static_cast<size_t>(n * graph_.context + j)] = seen;
+        if (seen) slots = std::max(slots, j + 1);
+      }
+    }
+    const KvRows k_rows = kv_rows(1, 5), v_rows = kv_rows(2, 6);
+    pool_.run(kv_heads, [&](int64_t kv_head, int) {
+      std::vector<float> k(static_cast<size_t>(slots * dim)), v(k.size());
+      for (int64_t j = 0; j < slots; ++j) {
+        k_rows.load(kv_head, j, k.data() + j * dim);
+        v_rows.load(kv_head, j, v.data() + j * dim);
+      }
+      std::vector<float> scores(static_cast<size_t>(slots));
+      for (int64_t n = 0; n < graph_.tokens; ++n) {
+        for (int64_t g = 0; g < group; ++g) {
+          const int64_t at = n * width(0) + (kv_head * group + g) * dim;
+          attend(x(0) + at, k, v, n, visible.data() + n * graph_.context, scores, y() + at);
+        }
+      }
+    });
+    return ok_status();
+  }
+
+  // One query of one head. A query that sees nothing (padding) gives zeros.
+  void attend(const float* q, const std::vector<float>& k, const std::vector<float>& v, int64_t n,
+              const uint8_t* visible, std::vector<float>& scores, float* result) {
+    const ir::OpAttributes& a = op_->attributes;
+    const int64_t dim = a.head_dim;
+    const float* mask = x(3) + n * graph_.context;
+    float highest = -std::numeric_limits<float>::infinity();
+    for (size_t j = 0; j < scores.size(); ++j) {
+      if (!visible[j]) continue;
+      float score = dot(q, k.data() + static_cast<int64_t>(j) * dim, dim) * a.factor;
+      if (a.softcap > 0.0f) score = a.softcap * std::tanh(score / a.softcap);
+      scores[j] = score + mask[j];
+      highest = std::max(highest, scores[j]);
+    }
+    std::fill_n(result, dim, 0.0f);
+    double sum = 0.0;
+    for (size_t j = 0; j < scores.size(); ++j) {
+      if (!visible[j]) continue;
+      const float weight = std::exp(scores[j] - highest);
+      sum += weight;
+      const float* row = v.data() + static_cast<int64_t>(j) * dim;
+      for (int64_t i = 0; i < dim; ++i) result[i] += weight * row[i];
+    }
+    if (sum == 0.0) return;
+    const auto scale = static_cast<float>(1.0 / sum);
+    for (int64_t i = 0; i < dim; ++i) result[i] *= scale;
+  }
+
+  Status convert() {
+    const TensorId id = op_->outputs[0];
+    const int64_t count = ir::element_count_of(out());
+    void* to = out().role == TensorRole::kActivation ? y() : bindings_.data[static_cast<size_t>(id)];
+    ir::encode_row(out().dtype, out().encoding, x(0), count, to);
+    return ok_status();
+  }
+
+  const ir::Graph& graph_;
+  const WeightProvider& weights_;
+  ThreadPool& pool_;
+  const Bindings& bindings_;
+  std::vector<std::vector<float>> values_;
+  const Op* op_ = nullptr;
+};
+
+class ReferenceProgram final : public Program {
+ public:
+  ReferenceProgram(std::vector<ir::Graph> methods, const WeightProvider& weights, ThreadPool& pool)
+      : methods_(std::move(methods)), weights_(weights), pool_(pool) {}
+
+  size_t method_count() const override { return methods_.size(); }
+  const ir::Graph& method(size_t index) const override { return methods_[index]; }
+  Result<std::unique_ptr<ExecutionContext>> new_context() override {
+    return std::unique_ptr<ExecutionContext>(std::make_unique<Context>(*this));
+  }
+
+ private:
+  class Context final : public ExecutionContext {
+   public:
+    explicit Context(const ReferenceProgram& program) : program_(program) {}
+    Status run(size_t method, const Bindings& bindings) override {
+      return Interpreter(program_.methods_[method], program_.weights_, program_.pool_, bindings).run();
+    }
+
+   private:
+    const ReferenceProgram& program_;
+  };
+
+  std::vector<ir::Graph> methods_;
+  const WeightProvider& weights_;
+  ThreadPool& pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Program> make_reference_program(std::vector<ir::Graph> methods, const WeightProvider& weights,
+                                                ThreadPool& pool) {
+  return std::make_unique<ReferenceProgram>(std::move(methods), weights, pool);
+}
+
+}  // namespace tandem

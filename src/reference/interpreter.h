@@ -1,0 +1,21 @@
+// A plain interpreter of graphs in float: the oracle that every back end is compared with.
+//
+// It does what the graph says, one op at a time, and nothing else. A graph whose weights have formats, whose linear
+// layers quantize their input and whose caches are f16 or u8 is computed with fake quantization: numbers are rounded to
+// what the format can hold, and then the sums are made in float.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "ir/program.h"
+#include "ir/weight_provider.h"
+
+namespace tandem {
+
+// The graphs must be verified. The provider and the pool must outlive the program.
+std::unique_ptr<Program> make_reference_program(std::vector<ir::Graph> methods, const WeightProvider& weights,
+                                                ThreadPool& pool);
+
+}  // namespace tandem
