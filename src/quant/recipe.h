@@ -1,0 +1,73 @@
+// Recipes: which weight is stored in which format, and what the numbers at the borders of the methods look like.
+//
+//   TANDEM_ASSIGN(Recipe recipe, Recipe::load("w4"));               // a preset, or the path of a JSON file
+//   WeightSpec spec = recipe.spec_for("layers.3.mlp.down");
+//
+// docs/quantization.md is the reference of the JSON form.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "quant/glob.h"
+#include "quant/quantize.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+// How keys and values are kept. u8 has a scale and a minimum per position and head (ir/fake_quant.h).
+enum class KvFormat { kFp32, kFp16, kU8 };
+std::string_view kv_format_name(KvFormat format);  // "fp32", "fp16", "u8"
+std::optional<KvFormat> kv_format_from_name(std::string_view name);
+DType kv_dtype(KvFormat format);
+
+// What becomes of the inputs of linear layers with int8 or lpbq4 weights.
+enum class ActivationFormat {
+  kInt8,  // Quantized to int8 at run time, one scale per token (ir/fake_quant.h).
+};
+std::string_view activation_format_name(ActivationFormat format);  // "int8"
+
+struct RecipeRule {
+  Glob match;
+  WeightSpec spec;
+
+  friend bool operator==(const RecipeRule&, const RecipeRule&) = default;
+};
+
+struct Recipe {
+  std::string name = "w4";
+  WeightSpec weights;  // Everything that is not named below.
+  WeightSpec embedding{WeightFormat::kI8, 0};
+  WeightSpec head{WeightFormat::kI8, 0};
+  std::vector<RecipeRule> rules;  // The last one that matches wins, over all of the above.
+  ActivationFormat activations = ActivationFormat::kInt8;
+  KvFormat kv = KvFormat::kFp16;
+  DType mask = DType::kF32;    // kF32, kF16, kU16 or kU8
+  DType logits = DType::kF32;  // kF32, kF16 or kU16
+
+  // The name of a preset, or the path of a JSON file.
+  static Result<Recipe> load(std::string_view preset_or_json_path);
+  static Result<Recipe> from_json(std::string_view text);
+  // All fields spelled out; from_json() gives an equal recipe.
+  std::string to_json() const;
+
+  // Names: "embedding", "head", "layers.N.attention.{q,k,v,o}", "layers.N.mlp.{gate,up,down}", and what models add.
+  WeightSpec spec_for(std::string_view weight_name) const;
+  // The patterns of rules that match none of these weights: most likely misspelt.
+  std::vector<std::string> unmatched_rules(std::span<const std::string> weight_names) const;
+
+  friend bool operator==(const Recipe&, const Recipe&) = default;
+};
+
+// "fp32", "fp16", "bf16", "w8", "w4".
+std::span<const std::string_view> recipe_presets();
+std::optional<Recipe> recipe_preset(std::string_view name);
+
+// For a command line's --kv and the like: the value, or an error that lists the possible ones.
+Result<KvFormat> parse_kv_format(std::string_view name);
+
+}  // namespace tandem

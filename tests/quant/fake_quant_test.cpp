@@ -1,0 +1,115 @@
+#include "ir/fake_quant.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+std::vector<float> random_row(size_t size, float spread, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.3f * spread, spread);
+  std::vector<float> row(size);
+  for (float& value : row) value = normal(random);
+  return row;
+}
+
+TEST(FakeQuantI8, KnownCodes) {
+  // Scale 1: codes are the values, halves to even.
+  std::vector<float> row = {127.0f, -127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 3.49f, 0.0f};
+  std::vector<int8_t> codes(row.size());
+  EXPECT_EQ(quantize_row_i8(row, codes), 1.0f);
+  EXPECT_EQ(codes, (std::vector<int8_t>{127, -127, 0, 2, 2, 0, -2, 3, 0}));
+  fake_quantize_row_i8(row);
+  EXPECT_EQ(row, (std::vector<float>{127, -127, 0, 2, 2, 0, -2, 3, 0}));
+}
+
+TEST(FakeQuantI8, StaysWithinHalfAStepAtAnyMagnitude) {
+  for (const float spread : {1e-38f, 1e-31f, 1e-3f, 1.0f, 1e4f, 1e37f}) {
+    const std::vector<float> row = random_row(101, spread, 3);
+    float largest = 0;
+    for (const float value : row) largest = std::max(largest, std::fabs(value));
+    std::vector<float> got = row;
+    fake_quantize_row_i8(got);
+    std::vector<int8_t> codes(row.size());
+    const float scale = quantize_row_i8(row, codes);
+    for (size_t i = 0; i < row.size(); ++i) {
+      EXPECT_NEAR(got[i], row[i], largest / 127 * 0.501f + 1e-44f) << spread;
+      EXPECT_EQ(got[i], scale * static_cast<float>(codes[i]));
+      EXPECT_GE(codes[i], -127);
+    }
+  }
+}
+
+TEST(FakeQuantI8, ZerosStayAndBrokenRowsShow) {
+  std::vector<float> zeros(7, 0.0f);
+  fake_quantize_row_i8(zeros);
+  EXPECT_EQ(zeros, std::vector<float>(7, 0.0f));
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> row = {1.0f, bad, 2.0f};
+    fake_quantize_row_i8(row);
+    for (const float value : row) EXPECT_TRUE(std::isnan(value));
+    row = {1.0f, 2.0f, -bad};
+    fake_quantize_row_u8(row);
+    for (const float value : row) EXPECT_TRUE(std::isnan(value));
+  }
+  fake_quantize_row_i8({});
+  fake_quantize_row_u8({});
+}
+
+TEST(FakeQuantU8, KnownCodes) {
+  std::vector<float> row = {-5.0f, 250.0f, -4.5f, -3.5f, 0.0f, 249.4f};
+  std::vector<uint8_t> codes(row.size());
+  const ScaleAndMin range = quantize_row_u8(row, codes);
+  EXPECT_EQ(range.scale, 1.0f);
+  EXPECT_EQ(range.min, -5.0f);
+  EXPECT_EQ(codes, (std::vector<uint8_t>{0, 255, 0, 2, 5, 254}));
+  fake_quantize_row_u8(row);
+  EXPECT_EQ(row, (std::vector<float>{-5, 250, -5, -3, 0, 249}));
+}
+
+TEST(FakeQuantU8, StaysWithinHalfAStepAtAnyMagnitude) {
+  for (const float spread : {1e-44f, 1e-40f, 1e-3f, 1.0f, 1e4f, 1e37f}) {
+    const std::vector<float> row = random_row(128, spread, 6);
+    const auto [low, high] = std::minmax_element(row.begin(), row.end());
+    std::vector<float> got = row;
+    fake_quantize_row_u8(got);
+    std::vector<uint8_t> codes(row.size());
+    const ScaleAndMin range = quantize_row_u8(row, codes);
+    const float step = (*high - *low) / 255;
+    for (size_t i = 0; i < row.size(); ++i) {
+      EXPECT_NEAR(got[i], row[i], step * 0.502f + (spread < 1e-37f ? 255 * 1.5e-45f : 0)) << spread;
+      EXPECT_EQ(got[i], range.scale * static_cast<float>(codes[i]) + range.min);
+    }
+  }
+}
+
+TEST(FakeQuantU8, AConstantRowIsExact) {
+  for (const float constant : {0.0f, 0.1f, -3e38f}) {
+    std::vector<float> row(5, constant);
+    fake_quantize_row_u8(row);
+    EXPECT_EQ(row, std::vector<float>(5, constant));
+  }
+  // A range that does not fit a float is broken, not silently wrong.
+  std::vector<float> row = {-3e38f, 3e38f};
+  fake_quantize_row_u8(row);
+  EXPECT_TRUE(std::isnan(row[0]) && std::isnan(row[1]));
+}
+
+TEST(FakeRoundF16, RoundsToElevenBits) {
+  std::vector<float> row = {1.0f + 0x1p-11f, 1.0f + 0x1.8p-10f, 65504.0f, 70000.0f, 0x1p-25f, -0.1f};
+  fake_round_f16(row);
+  EXPECT_EQ(row[0], 1.0f);            // A tie, to even.
+  EXPECT_EQ(row[1], 1.0f + 0x1p-9f);  // A tie, to even.
+  EXPECT_EQ(row[2], 65504.0f);
+  EXPECT_TRUE(std::isinf(row[3]));
+  EXPECT_EQ(row[4], 0.0f);
+  EXPECT_EQ(row[5], -0.0999755859375f);
+}
+
+}  // namespace
+}  // namespace tandem
