@@ -1,0 +1,113 @@
+// What an artifact says of itself, as plain data. Readers fill it from the file, the compiler fills it for the writer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tandem {
+
+inline constexpr uint32_t kArtifactVersion = 1;
+// Segments start at multiples of this: whole pages also where pages are 16 KB (Android 15 and up).
+inline constexpr uint64_t kSegmentAlignment = 16384;
+// Parts inside a segment start at multiples of this: a cache line, and the widest vector register.
+inline constexpr uint64_t kPartAlignment = 64;
+
+struct Segment {
+  std::string name;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  uint64_t hash = 0;
+};
+
+// Bytes of a segment.
+struct Range {
+  uint32_t segment = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+// How a weight's numbers lie in memory. Stored in artifacts: only append.
+enum class WeightLayout : uint8_t {
+  kPanel16 = 0,  // backends/cpu/kernels/packed_matrix.h
+};
+inline constexpr int kWeightLayoutCount = 1;
+std::string_view weight_layout_name(WeightLayout layout);
+
+struct WeightEntry {
+  std::string name;
+  WeightFormat format = WeightFormat::kF32;
+  WeightLayout layout = WeightLayout::kPanel16;
+  int block = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  Range data;
+  Range scales;
+  Range multipliers;
+  Range row_sums;
+};
+
+struct VectorEntry {
+  std::string name;
+  int64_t length = 0;
+  Range data;
+};
+
+struct ModelInfo {
+  std::string name;
+  std::string family;
+  std::string architecture;
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t max_positions = 0;
+  int64_t parameters = 0;
+};
+
+struct TextInfo {
+  bool has_tokenizer = false;
+  Range tokenizer;
+  std::string chat_template;
+  std::string bos_token;
+  std::string eos_token;
+  int32_t bos_id = -1;  // -1: none.
+  std::vector<int32_t> eos_ids;
+};
+
+struct GenerationDefaults {
+  bool do_sample = false;
+  float temperature = 1.0f;
+  int32_t top_k = 0;  // 0: no limit.
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float repetition_penalty = 1.0f;
+  int32_t max_new_tokens = 0;  // 0: until the context is full.
+};
+
+struct Figure {
+  std::string name;
+  double value = 0.0;
+};
+
+struct ArtifactHead {
+  std::string producer;  // "tandem 0.1.0"
+  std::string target;    // "cpu"
+  std::string backend;   // "cpu"
+  ModelInfo model;
+  std::vector<Segment> segments;
+  std::vector<WeightEntry> weights;
+  std::vector<VectorEntry> vectors;
+  std::vector<ir::Graph> methods;
+  TextInfo text;
+  GenerationDefaults generation;
+  std::string recipe;
+  std::vector<Figure> figures;
+};
+
+}  // namespace tandem

@@ -1,0 +1,20 @@
+// The head between its FlatBuffer form (artifact.fbs) and plain data.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "artifact/head.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+std::vector<uint8_t> encode_head(const ArtifactHead& head);
+
+// Decodes and checks everything that can be checked without the weights: a head that comes out of here is safe to use
+// for look-ups, whatever the bytes were. They must be 8-byte aligned. `data_end` is where segments must end (the head's
+// own offset in the file).
+Result<ArtifactHead> decode_head(std::span<const uint8_t> bytes, uint64_t data_end);
+
+}  // namespace tandem

@@ -1,0 +1,100 @@
+#include "artifact/head_codec.h"
+#include "artifact_generated.h"
+
+namespace tandem {
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+fbs::Range range_of(const Range& range) { return {range.segment, range.offset, range.size}; }
+
+Offset<fbs::Weight> encode_weight(FlatBufferBuilder& b, const WeightEntry& w) {
+  const auto name = b.CreateString(w.name);
+  const fbs::Range data = range_of(w.data), scales = range_of(w.scales), multipliers = range_of(w.multipliers),
+                   row_sums = range_of(w.row_sums);
+  return fbs::CreateWeight(b, name, static_cast<uint8_t>(w.format), static_cast<uint8_t>(w.layout), w.block, w.rows,
+                           w.cols, &data, &scales, &multipliers, &row_sums);
+}
+
+Offset<fbs::Method> encode_method(FlatBufferBuilder& b, const ir::Graph& graph) {
+  std::vector<Offset<fbs::Tensor>> tensors;
+  for (const ir::Tensor& t : graph.tensors) {
+    const auto name = b.CreateString(t.name);
+    const auto shape = b.CreateVector(t.shape);
+    tensors.push_back(fbs::CreateTensor(b, name, static_cast<uint8_t>(t.role), static_cast<uint8_t>(t.dtype), shape,
+                                        static_cast<uint8_t>(t.encoding.kind), t.encoding.scale, t.encoding.zero_point,
+                                        static_cast<uint8_t>(t.format), t.block));
+  }
+  std::vector<Offset<fbs::Op>> ops;
+  for (const ir::Op& op : graph.ops) {
+    const auto inputs = b.CreateVector(op.inputs);
+    const auto outputs = b.CreateVector(op.outputs);
+    const ir::OpAttributes& a = op.attributes;
+    ops.push_back(fbs::CreateOp(b, static_cast<uint8_t>(op.kind), inputs, outputs, a.eps, a.weight_offset, a.factor,
+                                a.softcap, a.head_dim, a.interleaved, a.window, a.quantize_input));
+  }
+  const auto name = b.CreateString(graph.name);
+  const auto tensor_vector = b.CreateVector(tensors);
+  const auto op_vector = b.CreateVector(ops);
+  return fbs::CreateMethod(b, name, graph.tokens, graph.context, tensor_vector, op_vector);
+}
+
+Offset<fbs::Model> encode_model(FlatBufferBuilder& b, const ModelInfo& m) {
+  const auto name = b.CreateString(m.name);
+  const auto family = b.CreateString(m.family);
+  const auto architecture = b.CreateString(m.architecture);
+  return fbs::CreateModel(b, name, family, architecture, m.vocab_size, m.hidden_size, m.layers, m.heads, m.kv_heads,
+                          m.head_dim, m.max_positions, m.parameters);
+}
+
+Offset<fbs::Text> encode_text(FlatBufferBuilder& b, const TextInfo& t) {
+  const auto chat_template = b.CreateString(t.chat_template);
+  const auto bos_token = b.CreateString(t.bos_token);
+  const auto eos_token = b.CreateString(t.eos_token);
+  const auto eos_ids = b.CreateVector(t.eos_ids);
+  const fbs::Range tokenizer = range_of(t.tokenizer);
+  return fbs::CreateText(b, &tokenizer, chat_template, bos_token, eos_token, t.bos_id, eos_ids, t.has_tokenizer);
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_head(const ArtifactHead& head) {
+  FlatBufferBuilder b;
+  std::vector<Offset<fbs::Segment>> segments;
+  for (const Segment& s : head.segments) {
+    segments.push_back(fbs::CreateSegment(b, b.CreateString(s.name), s.offset, s.size, s.hash));
+  }
+  std::vector<Offset<fbs::Weight>> weights;
+  for (const WeightEntry& w : head.weights) weights.push_back(encode_weight(b, w));
+  std::vector<Offset<fbs::Vector>> vectors;
+  for (const VectorEntry& v : head.vectors) {
+    const auto name = b.CreateString(v.name);
+    const fbs::Range data = range_of(v.data);
+    vectors.push_back(fbs::CreateVector(b, name, v.length, &data));
+  }
+  std::vector<Offset<fbs::Method>> methods;
+  for (const ir::Graph& graph : head.methods) methods.push_back(encode_method(b, graph));
+  std::vector<Offset<fbs::Figure>> figures;
+  for (const Figure& f : head.figures) figures.push_back(fbs::CreateFigure(b, b.CreateString(f.name), f.value));
+
+  const GenerationDefaults& g = head.generation;
+  const auto producer = b.CreateString(head.producer);
+  const auto target = b.CreateString(head.target);
+  const auto backend = b.CreateString(head.backend);
+  const auto model = encode_model(b, head.model);
+  const auto segment_vector = b.CreateVector(segments);
+  const auto weight_vector = b.CreateVector(weights);
+  const auto vector_vector = b.CreateVector(vectors);
+  const auto method_vector = b.CreateVector(methods);
+  const auto text = encode_text(b, head.text);
+  const auto generation = fbs::CreateGeneration(b, g.do_sample, g.temperature, g.top_k, g.top_p, g.min_p,
+                                                g.repetition_penalty, g.max_new_tokens);
+  const auto recipe = b.CreateString(head.recipe);
+  const auto figure_vector = b.CreateVector(figures);
+  b.Finish(fbs::CreateHead(b, producer, target, backend, model, segment_vector, weight_vector, vector_vector,
+                           method_vector, text, generation, recipe, figure_vector));
+  return {b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize()};
+}
+
+}  // namespace tandem

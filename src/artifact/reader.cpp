@@ -1,0 +1,98 @@
+#include "artifact/reader.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "artifact/head_codec.h"
+#include "artifact/preamble.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+Result<Preamble> read_preamble(std::span<const uint8_t> file) {
+  Preamble preamble;
+  if (file.size() < sizeof(Preamble)) return corrupt("{} bytes is too short for a tandem file", file.size());
+  std::memcpy(&preamble, file.data(), sizeof(Preamble));
+  if (preamble.magic != kMagic) return corrupt("this is not a tandem file; make one with `tandem compile`");
+  if (preamble.preamble_hash != hash_bytes(file.first(sizeof(Preamble) - sizeof(uint64_t)))) {
+    return corrupt("the first 64 bytes are damaged; copy the file again or compile it anew");
+  }
+  if (preamble.version == 0 || preamble.version > kArtifactVersion) {
+    return unsupported("the file has format version {}, and this tandem reads up to {}; use a newer tandem",
+                       preamble.version, kArtifactVersion);
+  }
+  if (preamble.file_size != file.size()) {
+    return corrupt("the file should have {} bytes and has {}; copy it again", preamble.file_size, file.size());
+  }
+  if (!range_inside(preamble.head_offset, preamble.head_size, file.size()) || preamble.head_offset < sizeof(Preamble) ||
+      preamble.head_offset % 64 != 0) {
+    return corrupt("the head lies outside the file");
+  }
+  return preamble;
+}
+
+}  // namespace
+
+uint64_t hash_bytes(std::span<const uint8_t> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+Result<Artifact> Artifact::open(const std::filesystem::path& path) {
+  TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
+  const std::string name = path.string();
+  auto preamble = read_preamble(file.bytes());
+  if (!preamble.ok()) return with_context(std::move(preamble).error(), "{}", name);
+  const auto head_bytes = file.bytes().subspan(preamble->head_offset, preamble->head_size);
+  if (hash_bytes(head_bytes) != preamble->head_hash) {
+    return corrupt("{}: the head is damaged; copy the file again or compile it anew", name);
+  }
+  auto head = decode_head(head_bytes, preamble->head_offset);
+  if (!head.ok()) return with_context(std::move(head).error(), "{}", name);
+  return Artifact(std::move(file), std::move(head).value());
+}
+
+std::span<const uint8_t> Artifact::segment_bytes(size_t segment) const {
+  const Segment& s = head_.segments[segment];
+  return file_.bytes().subspan(s.offset, s.size);
+}
+
+std::span<const uint8_t> Artifact::bytes(const Range& range) const {
+  if (range.size == 0) return {};
+  return segment_bytes(range.segment).subspan(range.offset, range.size);
+}
+
+const WeightEntry* Artifact::find_weight(std::string_view name) const {
+  const auto it = std::ranges::find(head_.weights, name, &WeightEntry::name);
+  return it == head_.weights.end() ? nullptr : &*it;
+}
+
+const VectorEntry* Artifact::find_vector(std::string_view name) const {
+  const auto it = std::ranges::find(head_.vectors, name, &VectorEntry::name);
+  return it == head_.vectors.end() ? nullptr : &*it;
+}
+
+const ir::Graph* Artifact::find_method(std::string_view name) const {
+  const auto it = std::ranges::find(head_.methods, name, &ir::Graph::name);
+  return it == head_.methods.end() ? nullptr : &*it;
+}
+
+Status Artifact::verify_segment(size_t segment) const {
+  if (hash_bytes(segment_bytes(segment)) != head_.segments[segment].hash) {
+    return corrupt("{}: segment \"{}\" is damaged; copy the file again or compile it anew", path().string(),
+                   head_.segments[segment].name);
+  }
+  return ok_status();
+}
+
+bool looks_like_artifact(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // Reading a named pipe could wait for ever.
+  std::ifstream stream(path, std::ios::binary);
+  std::array<char, 8> start{};
+  return stream.read(start.data(), start.size()) && start == kMagic;
+}
+
+}  // namespace tandem

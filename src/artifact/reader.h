@@ -1,0 +1,50 @@
+// An artifact, mapped. Opening it reads and checks the head alone; weights are touched when they are used.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "artifact/head.h"
+#include "base/mapped_file.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+class Artifact {
+ public:
+  // Checks magic, version, size, the head's checksum, all offsets, and every method's graph. The weights' checksums
+  // are not looked at: that would read the whole file (see verify_segment).
+  static Result<Artifact> open(const std::filesystem::path& path);
+
+  const ArtifactHead& head() const { return head_; }
+  const std::filesystem::path& path() const { return file_.path(); }
+  uint64_t file_size() const { return file_.bytes().size(); }
+
+  // A range of a checked head is always inside the file.
+  std::span<const uint8_t> bytes(const Range& range) const;
+  std::span<const uint8_t> segment_bytes(size_t segment) const;
+
+  const WeightEntry* find_weight(std::string_view name) const;
+  const VectorEntry* find_vector(std::string_view name) const;
+  const ir::Graph* find_method(std::string_view name) const;
+
+  // Reads the segment and compares its checksum.
+  Status verify_segment(size_t segment) const;
+  // Lets go of the segment's pages; see MappedFile::release.
+  void release_segment(size_t segment) const { file_.release(segment_bytes(segment)); }
+
+ private:
+  Artifact(MappedFile file, ArtifactHead head) : file_(std::move(file)), head_(std::move(head)) {}
+
+  MappedFile file_;
+  ArtifactHead head_;
+};
+
+// True if the file begins like an artifact; used to tell artifacts from other files that a user may name.
+bool looks_like_artifact(const std::filesystem::path& path);
+
+uint64_t hash_bytes(std::span<const uint8_t> bytes);
+
+}  // namespace tandem
