@@ -1,0 +1,34 @@
+#include "backends/cpu/execute/bind_matrix.h"
+
+#include "base/error.h"
+
+namespace tandem::cpu {
+
+Result<PackedMatrix> bind_matrix(const WeightEntry& entry, const Artifact& artifact) {
+  if (entry.layout != WeightLayout::kPanel16) {
+    return unsupported("weight \"{}\" has the layout {}, which the CPU does not read", entry.name,
+                       weight_layout_name(entry.layout));
+  }
+  if (is_quantized(entry.format) && entry.cols > kMaxQuantizedCols) {
+    return unsupported("weight \"{}\" has {} inputs; the CPU's integer kernels take up to {}", entry.name, entry.cols,
+                       kMaxQuantizedCols);
+  }
+  const PackedSizes sizes = packed_sizes(entry.format, entry.rows, entry.cols, entry.block);
+  if (entry.data.size != sizes.data || entry.scales.size != sizes.scales ||
+      entry.multipliers.size != sizes.multipliers || entry.row_sums.size != sizes.row_sums) {
+    return corrupt("the weight \"{}\" does not have the bytes of a {} [{}, {}]", entry.name,
+                   weight_format_name(entry.format), entry.rows, entry.cols);
+  }
+  PackedMatrix matrix;
+  matrix.format = entry.format;
+  matrix.rows = entry.rows;
+  matrix.cols = entry.cols;
+  matrix.block = entry.block;
+  matrix.data = artifact.bytes(entry.data).data();
+  matrix.scales = reinterpret_cast<const float*>(artifact.bytes(entry.scales).data());
+  matrix.multipliers = artifact.bytes(entry.multipliers).data();
+  matrix.row_sums = reinterpret_cast<const int32_t*>(artifact.bytes(entry.row_sums).data());
+  return matrix;
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,13 @@
+// A weight of an artifact as the kernels take it, checked against what its format and shape need.
+#pragma once
+
+#include "artifact/reader.h"
+#include "backends/cpu/kernels/packed_matrix.h"
+#include "tandem/status.h"
+
+namespace tandem::cpu {
+
+// The matrix points into the mapped file: the artifact must outlive it.
+Result<PackedMatrix> bind_matrix(const WeightEntry& entry, const Artifact& artifact);
+
+}  // namespace tandem::cpu

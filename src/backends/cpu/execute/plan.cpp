@@ -1,0 +1,204 @@
+#include "backends/cpu/execute/plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "backends/cpu/execute/bind_matrix.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tandem::cpu {
+namespace {
+
+using ir::Op;
+using ir::OpKind;
+using ir::Tensor;
+using ir::TensorId;
+using ir::TensorRole;
+
+constexpr uint64_t kAlign = 64;
+// More than any real model needs; a file that asks for more is broken.
+constexpr uint64_t kMaxArena = uint64_t{1} << 38;
+
+class Planner {
+ public:
+  Planner(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels)
+      : graph_(graph), artifact_(artifact), kernels_(kernels) {
+    plan_.graph = &graph;
+    plan_.places.resize(graph.tensors.size());
+    plan_.matrices.resize(graph.tensors.size());
+  }
+
+  Result<MethodPlan> run() {
+    TANDEM_TRY(place_outside());
+    place_aliases();
+    TANDEM_TRY(place_activations());
+    group_ops();
+    TANDEM_TRY(add_scratch());
+    return std::move(plan_);
+  }
+
+ private:
+  Place& place(TensorId id) { return plan_.places[static_cast<size_t>(id)]; }
+
+  Status place_outside() {
+    for (size_t i = 0; i < graph_.tensors.size(); ++i) {
+      const Tensor& t = graph_.tensors[i];
+      Place& p = plan_.places[i];
+      switch (t.role) {
+        case TensorRole::kInput:
+        case TensorRole::kOutput:
+        case TensorRole::kState:
+          p.kind = Place::Kind::kBinding;
+          p.binding = static_cast<TensorId>(i);
+          break;
+        case TensorRole::kVector: {
+          const VectorEntry* entry = artifact_.find_vector(t.name);
+          if (entry == nullptr) return corrupt("the vector \"{}\" is absent", t.name);
+          p.kind = Place::Kind::kConstant;
+          p.constant = reinterpret_cast<const float*>(artifact_.bytes(entry->data).data());
+          break;
+        }
+        case TensorRole::kWeight: {
+          const WeightEntry* entry = artifact_.find_weight(t.name);
+          if (entry == nullptr) return corrupt("the weight \"{}\" is absent", t.name);
+          TANDEM_ASSIGN(plan_.matrices[i], bind_matrix(*entry, artifact_));
+          break;
+        }
+        case TensorRole::kActivation: break;
+      }
+    }
+    return ok_status();
+  }
+
+  int uses(TensorId id) const {
+    int count = 0;
+    for (const Op& op : graph_.ops) count += static_cast<int>(std::ranges::count(op.inputs, id));
+    return count;
+  }
+
+  // Conversions from f32 to f32 move nothing: the two tensors are one.
+  void place_aliases() {
+    for (const Op& op : graph_.ops) {
+      if (op.kind == OpKind::kMaskToFloat && graph_.at(op.inputs[0]).dtype == DType::kF32 &&
+          graph_.at(op.outputs[0]).role == TensorRole::kActivation) {
+        place(op.outputs[0]) = place(op.inputs[0]);
+      }
+      if (op.kind == OpKind::kConvert && graph_.at(op.outputs[0]).dtype == DType::kF32 &&
+          graph_.at(op.inputs[0]).role == TensorRole::kActivation &&
+          graph_.at(op.outputs[0]).role == TensorRole::kOutput && uses(op.inputs[0]) == 1) {
+        place(op.inputs[0]) = place(op.outputs[0]);
+      }
+    }
+  }
+
+  // First fit by time of life: an activation takes the lowest place that is free from the op that writes it to the last
+  // that reads it.
+  Status place_activations() {
+    struct Live {
+      uint64_t offset, size;
+      size_t last;
+    };
+    std::vector<size_t> last_use(graph_.tensors.size(), 0);
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      for (const TensorId id : graph_.ops[i].inputs) last_use[static_cast<size_t>(id)] = i;
+    }
+    std::vector<Live> live;  // Sorted by offset.
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      std::erase_if(live, [&](const Live& l) { return l.last < i; });
+      for (const TensorId id : graph_.ops[i].outputs) {
+        if (place(id).kind != Place::Kind::kNone) continue;
+        const uint64_t size =
+            round_up(static_cast<uint64_t>(ir::element_count_of(graph_.at(id))) * sizeof(float), kAlign);
+        uint64_t offset = 0;
+        auto at = live.begin();
+        for (; at != live.end() && offset + size > at->offset; ++at) offset = at->offset + at->size;
+        live.insert(at, {offset, size, std::max(last_use[static_cast<size_t>(id)], i)});
+        place(id).kind = Place::Kind::kArena;
+        place(id).offset = offset;
+        plan_.arena_bytes = std::max(plan_.arena_bytes, offset + size);
+        if (plan_.arena_bytes > kMaxArena) return corrupt("method \"{}\" needs too much memory", graph_.name);
+      }
+    }
+    return ok_status();
+  }
+
+  bool is_alias(const Op& op) const {
+    const bool converts = op.kind == OpKind::kMaskToFloat || op.kind == OpKind::kConvert;
+    if (!converts) return false;
+    const Place& from = plan_.places[static_cast<size_t>(op.inputs[0])];
+    const Place& to = plan_.places[static_cast<size_t>(op.outputs[0])];
+    return from.kind == Place::Kind::kBinding && to.kind == Place::Kind::kBinding && from.binding == to.binding;
+  }
+
+  void group_ops() {
+    size_t last_crossing = 0;
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      const OpKind kind = graph_.ops[i].kind;
+      if (kind == OpKind::kAttention || kind == OpKind::kStoreKv || kind == OpKind::kMaskToFloat) last_crossing = i;
+    }
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      if (is_alias(op)) continue;
+      const bool joins = op.kind == OpKind::kLinear && !plan_.steps.empty() &&
+                         plan_.steps.back().kind == OpKind::kLinear && plan_.steps.back().ops.back() + 1 == i &&
+                         graph_.ops[i - 1].inputs[0] == op.inputs[0] &&
+                         graph_.ops[i - 1].attributes.quantize_input == op.attributes.quantize_input;
+      if (joins) {
+        plan_.steps.back().ops.push_back(static_cast<uint32_t>(i));
+      } else {
+        plan_.steps.push_back({op.kind, {static_cast<uint32_t>(i)}, i > last_crossing});
+      }
+    }
+  }
+
+  uint64_t reserve(uint64_t bytes) {
+    const uint64_t offset = plan_.arena_bytes;
+    plan_.arena_bytes += round_up(bytes, kAlign);
+    return offset;
+  }
+
+  Status add_scratch() {
+    int64_t widest = 0;
+    bool has_window = false;
+    const auto tokens = static_cast<uint64_t>(graph_.tokens);
+    for (const Op& op : graph_.ops) {
+      if (op.kind == OpKind::kLinear) {
+        const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
+        if (op.attributes.quantize_input) widest = std::max(widest, matrix.padded_cols());
+        plan_.linear_scratch = std::max(plan_.linear_scratch, kernels_.linear_scratch_bytes(matrix, graph_.tokens));
+      } else if (op.kind == OpKind::kAttention) {
+        const int64_t dim = op.attributes.head_dim;
+        const int64_t group = graph_.at(op.inputs[0]).shape[1] / dim / graph_.at(op.inputs[1]).shape[0];
+        const int64_t rows = std::min(graph_.tokens, kAttentionTokens);
+        plan_.attention_scratch =
+            std::max(plan_.attention_scratch, kernels_.attention_scratch_floats(rows, group, dim) * sizeof(float));
+        has_window = has_window || op.attributes.window > 0;
+      }
+    }
+    plan_.codes_stride = widest;
+    plan_.codes_offset = reserve(tokens * static_cast<uint64_t>(widest));
+    plan_.scales_offset = reserve(tokens * sizeof(float));
+    plan_.mask_end_offset = reserve(tokens * sizeof(int64_t));
+    if (has_window) {
+      plan_.window_mask_offset = reserve(tokens * static_cast<uint64_t>(graph_.context) * sizeof(float));
+    }
+    plan_.linear_scratch = round_up(plan_.linear_scratch, kAlign);
+    plan_.attention_scratch = round_up(plan_.attention_scratch, kAlign);
+    if (plan_.arena_bytes > kMaxArena) return corrupt("method \"{}\" needs too much memory", graph_.name);
+    return ok_status();
+  }
+
+  const ir::Graph& graph_;
+  const Artifact& artifact_;
+  const KernelTable& kernels_;
+  MethodPlan plan_;
+};
+
+}  // namespace
+
+Result<MethodPlan> make_plan(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels) {
+  return Planner(graph, artifact, kernels).run();
+}
+
+}  // namespace tandem::cpu

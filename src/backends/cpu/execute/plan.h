@@ -1,0 +1,58 @@
+// The static plan of a method on the CPU: where every activation lies in one arena, which ops run together, how much
+// scratch they need. Made once when an artifact is loaded; running it allocates nothing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "artifact/reader.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "ir/graph.h"
+#include "tandem/status.h"
+
+namespace tandem::cpu {
+
+// Where a tensor's numbers are while the plan runs.
+struct Place {
+  enum class Kind : uint8_t {
+    kNone,      // Never touched as memory (weights have `matrix`).
+    kArena,     // At `offset` bytes in the context's arena.
+    kBinding,   // In the caller's buffer of tensor `binding`.
+    kConstant,  // A vector in the mapped artifact.
+  };
+  Kind kind = Kind::kNone;
+  uint64_t offset = 0;
+  ir::TensorId binding = -1;
+  const float* constant = nullptr;
+};
+
+// One or more ops that run between two barriers. Several ops: linear layers that read the same input.
+struct Step {
+  ir::OpKind kind = ir::OpKind::kAdd;
+  std::vector<uint32_t> ops;  // Indices into the graph.
+  bool tail = false;  // After the last op that looks across tokens: only the rows the caller reads are computed.
+};
+
+struct MethodPlan {
+  const ir::Graph* graph = nullptr;
+  std::vector<Place> places;           // By TensorId.
+  std::vector<PackedMatrix> matrices;  // By TensorId; of weights.
+  std::vector<Step> steps;
+  uint64_t arena_bytes = 0;
+  // Shared by all linear layers with quantized input, after the arena's activations.
+  uint64_t codes_offset = 0;
+  uint64_t scales_offset = 0;
+  int64_t codes_stride = 0;
+  uint64_t mask_end_offset = 0;     // int64 per token: one past the last visible slot.
+  uint64_t window_mask_offset = 0;  // f32 [tokens, context], if a layer has a window.
+  uint64_t linear_scratch = 0;      // Bytes per thread.
+  uint64_t attention_scratch = 0;   // Bytes per thread.
+};
+
+// Tokens of a prefill that share one attention task: enough to reuse each converted tile of the cache.
+inline constexpr int64_t kAttentionTokens = 16;
+
+// The graph must be verified and belong to the artifact; both must outlive the plan.
+Result<MethodPlan> make_plan(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels);
+
+}  // namespace tandem::cpu

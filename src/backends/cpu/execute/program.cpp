@@ -1,0 +1,79 @@
+#include "backends/cpu/execute/program.h"
+
+#include <algorithm>
+
+#include "backends/cpu/execute/plan.h"
+#include "backends/cpu/execute/step_runner.h"
+#include "base/error.h"
+#include "ir/method_memory.h"
+
+namespace tandem::cpu {
+namespace {
+
+class CpuContext final : public ExecutionContext {
+ public:
+  CpuContext(const std::vector<MethodPlan>& plans, const KernelTable& kernels, ThreadPool& pool, AlignedMemory arena,
+             AlignedMemory scratch, uint64_t scratch_per_thread)
+      : plans_(plans),
+        kernels_(kernels),
+        pool_(pool),
+        arena_(std::move(arena)),
+        scratch_(std::move(scratch)),
+        scratch_per_thread_(scratch_per_thread) {}
+
+  Status run(size_t method, const Bindings& bindings) override {
+    return StepRunner(plans_[method], kernels_, pool_, bindings, arena_.get(), scratch_.get(), scratch_per_thread_)
+        .run();
+  }
+
+ private:
+  const std::vector<MethodPlan>& plans_;
+  const KernelTable& kernels_;
+  ThreadPool& pool_;
+  AlignedMemory arena_;  // One for all methods: a context runs one at a time.
+  AlignedMemory scratch_;
+  uint64_t scratch_per_thread_;
+};
+
+class CpuProgram final : public Program {
+ public:
+  CpuProgram(std::vector<MethodPlan> plans, const KernelTable& kernels, ThreadPool& pool)
+      : plans_(std::move(plans)), kernels_(kernels), pool_(pool) {}
+
+  size_t method_count() const override { return plans_.size(); }
+  const ir::Graph& method(size_t index) const override { return *plans_[index].graph; }
+
+  Result<std::unique_ptr<ExecutionContext>> new_context() override {
+    uint64_t arena_bytes = 0, scratch_bytes = 0;
+    for (const MethodPlan& plan : plans_) {
+      arena_bytes = std::max(arena_bytes, plan.arena_bytes);
+      scratch_bytes = std::max({scratch_bytes, plan.linear_scratch, plan.attention_scratch});
+    }
+    AlignedMemory arena = allocate_aligned(arena_bytes);
+    AlignedMemory scratch = allocate_aligned(scratch_bytes * static_cast<uint64_t>(pool_.size()));
+    if (arena == nullptr || scratch == nullptr) {
+      return resource_exhausted("no memory for {} bytes of activations", arena_bytes);
+    }
+    return std::unique_ptr<ExecutionContext>(
+        std::make_unique<CpuContext>(plans_, kernels_, pool_, std::move(arena), std::move(scratch), scratch_bytes));
+  }
+
+ private:
+  std::vector<MethodPlan> plans_;
+  const KernelTable& kernels_;
+  ThreadPool& pool_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPool& pool) {
+  TANDEM_ASSIGN(const KernelTable* kernels, choose_kernels());
+  std::vector<MethodPlan> plans;
+  for (const ir::Graph& graph : artifact.head().methods) {
+    TANDEM_ASSIGN(MethodPlan plan, make_plan(graph, artifact, *kernels));
+    plans.push_back(std::move(plan));
+  }
+  return std::unique_ptr<Program>(std::make_unique<CpuProgram>(std::move(plans), *kernels, pool));
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,326 @@
+#include "backends/cpu/execute/step_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "ir/border.h"
+
+namespace tandem::cpu {
+namespace {
+
+using ir::Op;
+using ir::OpKind;
+using ir::TensorId;
+using ir::TensorRole;
+
+// Work below this many multiplications or moves is done by the caller alone: waking another thread costs more.
+constexpr int64_t kWorthSharing = 1 << 15;
+// Tasks per thread in a loop, so that a thread that falls behind leaves its share to the others.
+constexpr int64_t kTasksPerThread = 4;
+
+}  // namespace
+
+void* StepRunner::memory(TensorId id) const {
+  const Place& place = plan_.places[static_cast<size_t>(id)];
+  switch (place.kind) {
+    case Place::Kind::kArena: return arena_ + place.offset;
+    case Place::Kind::kBinding: return bindings_.data[static_cast<size_t>(place.binding)];
+    case Place::Kind::kConstant: return const_cast<float*>(place.constant);
+    case Place::Kind::kNone: return nullptr;
+  }
+  return nullptr;
+}
+
+Status StepRunner::check_bindings() {
+  if (bindings_.data.size() != graph_.tensors.size()) return internal_error("bindings of another method");
+  for (size_t i = 0; i < graph_.tensors.size(); ++i) {
+    const TensorRole role = graph_.tensors[i].role;
+    const bool outside = role == TensorRole::kInput || role == TensorRole::kOutput || role == TensorRole::kState;
+    if (outside && bindings_.data[i] == nullptr) return internal_error("\"{}\" is not bound", graph_.tensors[i].name);
+  }
+  return ok_status();
+}
+
+Status StepRunner::run() {
+  TANDEM_TRY(check_bindings());
+  // Padding comes last and has position -1: nothing of it is computed.
+  active_ = graph_.tokens;
+  if (const auto id = graph_.find("positions")) {
+    const int32_t* positions = indices(*id);
+    active_ = std::find_if(positions, positions + graph_.tokens, [](int32_t p) { return p < 0; }) - positions;
+  }
+  if (bindings_.first_row < 0 || bindings_.rows < 0 || bindings_.first_row + bindings_.rows > active_) {
+    return invalid_argument("rows {} to {} are asked for, and {} tokens are given", bindings_.first_row,
+                            bindings_.first_row + bindings_.rows, active_);
+  }
+  for (const Step& step : plan_.steps) {
+    const Rows rows = step.tail ? Rows{bindings_.first_row, bindings_.rows} : Rows{0, active_};
+    if (rows.count == 0) continue;
+    TANDEM_TRY(run_step(step, rows));
+  }
+  return ok_status();
+}
+
+Status StepRunner::run_step(const Step& step, Rows rows) {
+  const Op& op = graph_.ops[step.ops[0]];
+  switch (step.kind) {
+    case OpKind::kEmbedding: return embedding(op, rows);
+    case OpKind::kLinear: linear(step, rows); return ok_status();
+    case OpKind::kRmsNorm:
+    case OpKind::kLayerNorm: norm(op, rows); return ok_status();
+    case OpKind::kAdd:
+    case OpKind::kMul:
+    case OpKind::kScale:
+    case OpKind::kSilu:
+    case OpKind::kGeluTanh:
+    case OpKind::kSiluMul:
+    case OpKind::kGeluTanhMul:
+    case OpKind::kSoftcap: elementwise(op, rows); return ok_status();
+    case OpKind::kRopeTable: rope_table(op, rows); return ok_status();
+    case OpKind::kRope: rope(op, rows); return ok_status();
+    case OpKind::kStoreKv: return store_kv(op, rows);
+    case OpKind::kAttention: attention(op, rows); return ok_status();
+    case OpKind::kMaskToFloat: return mask_to_float(op);
+    case OpKind::kConvert: convert(op, rows); return ok_status();
+  }
+  return internal_error("the CPU does not know op {}", op_kind_name(step.kind));
+}
+
+Status StepRunner::embedding(const Op& op, Rows rows) {
+  const PackedMatrix& table = plan_.matrices[static_cast<size_t>(op.inputs[1])];
+  const int32_t* tokens = indices(op.inputs[0]);
+  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
+    if (tokens[n] < 0 || tokens[n] >= table.rows) {
+      return invalid_argument("token {} is not in the vocabulary of {}", tokens[n], table.rows);
+    }
+    unpack_row(table, tokens[n], floats(op.outputs[0]) + n * table.cols);
+  }
+  return ok_status();
+}
+
+void StepRunner::quantize_input(const Op& op, Rows rows) {
+  const int64_t cols = graph_.at(op.inputs[0]).shape[1];
+  const int64_t stride = plan_.matrices[static_cast<size_t>(op.inputs[1])].padded_cols();
+  auto* codes = reinterpret_cast<int8_t*>(arena_ + plan_.codes_offset);
+  auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset);
+  const float* x = floats(op.inputs[0], rows);
+  const int64_t tasks = rows.count * cols < kWorthSharing ? 1 : std::min<int64_t>(rows.count, pool_.size());
+  const int64_t per_task = (rows.count + tasks - 1) / tasks;
+  pool_.run(tasks, [&](int64_t task, int) {
+    const int64_t begin = task * per_task, count = std::min(per_task, rows.count - begin);
+    if (count > 0) {
+      kernels_.quantize_rows(x + begin * cols, cols, count, cols, codes + begin * stride, stride, scales + begin);
+    }
+  });
+}
+
+void StepRunner::linear(const Step& step, Rows rows) {
+  const Op& first = graph_.ops[step.ops[0]];
+  const bool quantized = first.attributes.quantize_input;
+  if (quantized) quantize_input(first, rows);
+
+  // Tasks are runs of panels over all the matrices of the step.
+  int64_t panels = 0;
+  for (const uint32_t index : step.ops) {
+    panels += plan_.matrices[static_cast<size_t>(graph_.ops[index].inputs[1])].panels();
+  }
+  const int64_t cols = graph_.at(first.inputs[0]).shape[1];
+  const bool alone = panels * kPanelRows * cols * rows.count < kWorthSharing;
+  const int64_t tasks = alone ? 1 : std::min<int64_t>(panels, pool_.size() * kTasksPerThread);
+  pool_.run(tasks, [&](int64_t task, int thread) {
+    int64_t begin = panels * task / tasks, end = panels * (task + 1) / tasks;
+    for (const uint32_t index : step.ops) {
+      const Op& op = graph_.ops[index];
+      const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
+      const int64_t here = std::min(end, matrix.panels());
+      if (begin < here) {
+        LinearTask work;
+        work.weight = &matrix;
+        work.panel_begin = begin;
+        work.panel_end = here;
+        work.tokens = rows.count;
+        work.x = floats(op.inputs[0], rows);
+        work.x_stride = cols;
+        if (quantized) {
+          work.quantized = {reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset), matrix.padded_cols(),
+                            reinterpret_cast<const float*>(arena_ + plan_.scales_offset)};
+        }
+        work.bias = op.inputs.size() == 3 ? floats(op.inputs[2]) : nullptr;
+        work.y = floats(op.outputs[0], rows);
+        work.y_stride = matrix.rows;
+        work.scratch = scratch(thread);
+        kernels_.linear(work);
+      }
+      begin = std::max<int64_t>(0, begin - matrix.panels());
+      end -= matrix.panels();
+      if (end <= 0) break;
+    }
+  });
+}
+
+void StepRunner::norm(const Op& op, Rows rows) {
+  const int64_t width = graph_.at(op.inputs[0]).shape[1];
+  const float* x = floats(op.inputs[0], rows);
+  const float* weight = floats(op.inputs[1]);
+  float* y = floats(op.outputs[0], rows);
+  const ir::OpAttributes& a = op.attributes;
+  if (op.kind == OpKind::kLayerNorm) {
+    kernels_.layer_norm(x, rows.count, width, weight, floats(op.inputs[2]), a.eps, y);
+    return;
+  }
+  const int64_t group = graph_.at(op.inputs[1]).shape[0];
+  kernels_.rms_norm(x, rows.count * (width / group), group, weight, a.weight_offset, a.eps, y);
+}
+
+void StepRunner::elementwise(const Op& op, Rows rows) {
+  const int64_t width = graph_.at(op.inputs[0]).shape[1], count = rows.count * width;
+  const float* a = floats(op.inputs[0], rows);
+  const float* b = op.inputs.size() > 1 ? floats(op.inputs[1], rows) : nullptr;
+  float* y = floats(op.outputs[0], rows);
+  const float factor = op.attributes.factor;
+  const int64_t tasks = count < kWorthSharing ? 1 : pool_.size();
+  pool_.run(tasks, [&](int64_t task, int) {
+    const int64_t at = count * task / tasks, part = count * (task + 1) / tasks - at;
+    switch (op.kind) {
+      case OpKind::kAdd: kernels_.add(a + at, b + at, part, y + at); break;
+      case OpKind::kMul: kernels_.mul(a + at, b + at, part, y + at); break;
+      case OpKind::kScale: kernels_.scale(a + at, factor, part, y + at); break;
+      case OpKind::kSilu: kernels_.silu(a + at, part, y + at); break;
+      case OpKind::kGeluTanh: kernels_.gelu_tanh(a + at, part, y + at); break;
+      case OpKind::kSiluMul: kernels_.silu_mul(a + at, b + at, part, y + at); break;
+      case OpKind::kGeluTanhMul: kernels_.gelu_tanh_mul(a + at, b + at, part, y + at); break;
+      default: kernels_.softcap(a + at, factor, part, y + at); break;
+    }
+  });
+}
+
+void StepRunner::rope_table(const Op& op, Rows rows) {
+  const int64_t half = graph_.at(op.inputs[1]).shape[0];
+  const float* frequency = floats(op.inputs[1]);
+  const int32_t* positions = indices(op.inputs[0]);
+  float* cos = floats(op.outputs[0]);
+  float* sin = floats(op.outputs[1]);
+  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
+    for (int64_t i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(positions[n]) * frequency[i];
+      cos[n * half + i] = std::cos(angle) * op.attributes.factor;
+      sin[n * half + i] = std::sin(angle) * op.attributes.factor;
+    }
+  }
+}
+
+void StepRunner::rope(const Op& op, Rows rows) {
+  const int64_t width = graph_.at(op.inputs[0]).shape[1], half = graph_.at(op.inputs[1]).shape[1];
+  const int64_t dim = op.attributes.head_dim;
+  const float* x = floats(op.inputs[0]);
+  float* y = floats(op.outputs[0]);
+  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
+    std::copy_n(x + n * width, width, y + n * width);
+    kernels_.rope(y + n * width, width / dim, dim, half, floats(op.inputs[1]) + n * half,
+                  floats(op.inputs[2]) + n * half, op.attributes.interleaved);
+  }
+}
+
+KvHead StepRunner::kv_head(TensorId cache, TensorId scales, int64_t head) const {
+  const ir::Tensor& tensor = graph_.at(cache);
+  const int64_t slots = tensor.shape[1], dim = tensor.shape[2];
+  KvHead kv;
+  kv.dtype = tensor.dtype;
+  kv.data = static_cast<uint8_t*>(memory(cache)) + dtype_bytes(tensor.dtype, static_cast<size_t>(head * slots * dim));
+  if (scales >= 0) kv.scale_and_min = floats(scales) + head * slots * 2;
+  return kv;
+}
+
+Status StepRunner::store_kv(const Op& op, Rows rows) {
+  const int64_t width = graph_.at(op.inputs[0]).shape[1], dim = op.attributes.head_dim;
+  const float* x = floats(op.inputs[0]);
+  const int32_t* positions = indices(op.inputs[1]);
+  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
+    if (positions[n] >= graph_.context) {
+      return invalid_argument("position {} is beyond the context of {}", positions[n], graph_.context);
+    }
+  }
+  for (int64_t h = 0; h < width / dim; ++h) {
+    const KvHead head = kv_head(op.inputs[2], op.inputs.size() == 4 ? op.inputs[3] : -1, h);
+    for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
+      kernels_.store_kv(x + n * width + h * dim, dim, positions[n], head);
+    }
+  }
+  return ok_status();
+}
+
+Status StepRunner::mask_to_float(const Op& op) {
+  return ir::mask_to_float(graph_.at(op.inputs[0]), memory(op.inputs[0]), floats(op.outputs[0]));
+}
+
+void StepRunner::find_mask_ends(const float* mask) {
+  auto* ends = reinterpret_cast<int64_t*>(arena_ + plan_.mask_end_offset);
+  for (int64_t n = 0; n < active_; ++n) {
+    const float* row = mask + n * graph_.context;
+    int64_t end = graph_.context;
+    while (end > 0 && row[end - 1] == -std::numeric_limits<float>::infinity()) --end;
+    ends[n] = end;
+  }
+}
+
+void StepRunner::attention(const Op& op, Rows rows) {
+  const ir::OpAttributes& a = op.attributes;
+  const int64_t dim = a.head_dim, width = graph_.at(op.inputs[0]).shape[1];
+  const int64_t kv_heads = graph_.at(op.inputs[1]).shape[0], group = width / dim / kv_heads;
+  const float* mask = floats(op.inputs[3]);
+  if (mask_ends_of_ != op.inputs[3]) {
+    find_mask_ends(mask);
+    mask_ends_of_ = op.inputs[3];
+  }
+  const auto* ends = reinterpret_cast<const int64_t*>(arena_ + plan_.mask_end_offset);
+  if (a.window > 0) {
+    auto* windowed = reinterpret_cast<float*>(arena_ + plan_.window_mask_offset);
+    const int32_t* positions = indices(op.inputs[4]);
+    for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
+      float* row = windowed + n * graph_.context;
+      std::copy_n(mask + n * graph_.context, graph_.context, row);
+      const int64_t hidden = std::clamp<int64_t>(positions[n] - a.window + 1, 0, graph_.context);
+      std::fill_n(row, hidden, -std::numeric_limits<float>::infinity());
+    }
+    mask = windowed;
+  }
+  const bool scaled = op.inputs.size() == 7;
+  const int64_t blocks = (rows.count + kAttentionTokens - 1) / kAttentionTokens;
+  // The last blocks see the most slots: they go first, so that no thread is left with a long one at the end.
+  pool_.run(kv_heads * blocks, [&](int64_t task, int thread) {
+    const int64_t head = task % kv_heads, block = blocks - 1 - task / kv_heads;
+    const int64_t begin = rows.begin + block * kAttentionTokens;
+    const int64_t count = std::min(kAttentionTokens, rows.begin + rows.count - begin);
+    AttentionTask work;
+    work.q = floats(op.inputs[0]) + begin * width + head * group * dim;
+    work.q_stride = width;
+    work.out = floats(op.outputs[0]) + begin * width + head * group * dim;
+    work.out_stride = width;
+    work.tokens = count;
+    work.group = group;
+    work.dim = dim;
+    work.k = kv_head(op.inputs[1], scaled ? op.inputs[5] : -1, head);
+    work.v = kv_head(op.inputs[2], scaled ? op.inputs[6] : -1, head);
+    work.slots = *std::max_element(ends + begin, ends + begin + count);
+    work.mask = mask + begin * graph_.context;
+    work.mask_stride = graph_.context;
+    work.scale = a.factor;
+    work.softcap = a.softcap;
+    work.scratch = reinterpret_cast<float*>(scratch(thread));
+    kernels_.attention(work);
+  });
+}
+
+void StepRunner::convert(const Op& op, Rows rows) {
+  const ir::Tensor& to = graph_.at(op.outputs[0]);
+  const int64_t width = to.shape[1];
+  auto* out = static_cast<uint8_t*>(memory(op.outputs[0]));
+  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
+    ir::encode_row(to.dtype, to.encoding, floats(op.inputs[0]) + n * width, width,
+                   out + dtype_bytes(to.dtype, static_cast<size_t>(n * width)));
+  }
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,66 @@
+// Runs the steps of a plan once.
+#pragma once
+
+#include "backends/cpu/execute/plan.h"
+#include "base/thread_pool.h"
+#include "ir/program.h"
+
+namespace tandem::cpu {
+
+class StepRunner {
+ public:
+  StepRunner(const MethodPlan& plan, const KernelTable& kernels, ThreadPool& pool, const Bindings& bindings,
+             uint8_t* arena, uint8_t* scratch, uint64_t scratch_per_thread)
+      : plan_(plan),
+        graph_(*plan.graph),
+        kernels_(kernels),
+        pool_(pool),
+        bindings_(bindings),
+        arena_(arena),
+        scratch_(scratch),
+        scratch_per_thread_(scratch_per_thread) {}
+
+  Status run();
+
+ private:
+  // Rows that a step computes.
+  struct Rows {
+    int64_t begin = 0;
+    int64_t count = 0;
+  };
+
+  Status check_bindings();
+  Status run_step(const Step& step, Rows rows);
+  Status embedding(const ir::Op& op, Rows rows);
+  void linear(const Step& step, Rows rows);
+  void quantize_input(const ir::Op& op, Rows rows);
+  void norm(const ir::Op& op, Rows rows);
+  void elementwise(const ir::Op& op, Rows rows);
+  void rope_table(const ir::Op& op, Rows rows);
+  void rope(const ir::Op& op, Rows rows);
+  Status store_kv(const ir::Op& op, Rows rows);
+  void attention(const ir::Op& op, Rows rows);
+  Status mask_to_float(const ir::Op& op);
+  void find_mask_ends(const float* mask);
+  void convert(const ir::Op& op, Rows rows);
+
+  void* memory(ir::TensorId id) const;
+  float* floats(ir::TensorId id) const { return static_cast<float*>(memory(id)); }
+  float* floats(ir::TensorId id, Rows rows) const { return floats(id) + rows.begin * graph_.at(id).shape[1]; }
+  const int32_t* indices(ir::TensorId id) const { return static_cast<const int32_t*>(memory(id)); }
+  uint8_t* scratch(int thread) const { return scratch_ + scratch_per_thread_ * static_cast<uint64_t>(thread); }
+  KvHead kv_head(ir::TensorId cache, ir::TensorId scales, int64_t head) const;
+
+  const MethodPlan& plan_;
+  const ir::Graph& graph_;
+  const KernelTable& kernels_;
+  ThreadPool& pool_;
+  const Bindings& bindings_;
+  uint8_t* arena_;
+  uint8_t* scratch_;
+  uint64_t scratch_per_thread_;
+  int64_t active_ = 0;              // Tokens that are not padding.
+  ir::TensorId mask_ends_of_ = -1;  // Whose ends are in the arena now.
+};
+
+}  // namespace tandem::cpu
