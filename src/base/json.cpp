@@ -36,6 +36,8 @@ Result<int64_t> as_int(std::string_view key, const Json& value) {
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, std::string_view what) {
+  // The parser takes a NUL for the end of the text and would not look at what is behind it.
+  if (text.find('\0') != std::string_view::npos) return corrupt("{}: not valid JSON (it has a NUL byte)", what);
   int depth = 0;
   bool too_deep = false;
   const auto watch_depth = [&](int, Json::parse_event_t event, Json&) {

@@ -1,0 +1,30 @@
+#include "base/error.h"
+#include "compiler/passes/passes.h"
+#include "ir/verifier.h"
+
+namespace tandem {
+
+Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallback& dump) {
+  struct Pass {
+    std::string_view name;
+    Status (*run)(ir::Graph&, const PassContext&);
+  };
+  constexpr Pass kPasses[] = {
+      {"share_tied_head", share_tied_head},
+      {"assign_weight_formats", assign_weight_formats},
+      {"set_cache_format", set_cache_format},
+      {"set_border_dtypes", set_border_dtypes},
+      {"fuse_gated_activation", fuse_gated_activation},
+  };
+  if (dump) dump("build", graph);
+  for (const Pass& pass : kPasses) {
+    TANDEM_TRY(pass.run(graph, context));
+    if (dump) dump(pass.name, graph);
+    if (Status status = ir::verify(graph); !status.ok()) {
+      return internal_error("after the pass {}: {}", pass.name, status.error().message);
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace tandem

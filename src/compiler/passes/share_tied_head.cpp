@@ -1,0 +1,22 @@
+#include <algorithm>
+
+#include "compiler/passes/passes.h"
+
+namespace tandem {
+
+Status share_tied_head(ir::Graph& graph, const PassContext& context) {
+  const auto embedding = graph.find("embedding"), head = graph.find("head");
+  if (!context.plan.tied || !embedding || !head) return ok_status();
+  if (!(context.recipe.spec_for("embedding") == context.recipe.spec_for("head"))) return ok_status();
+  for (ir::Op& op : graph.ops) std::ranges::replace(op.inputs, *head, *embedding);
+  // Nothing names the head's tensor any more; it leaves the graph, and the ids behind it move up.
+  graph.tensors.erase(graph.tensors.begin() + *head);
+  for (ir::Op& op : graph.ops) {
+    for (auto* ids : {&op.inputs, &op.outputs}) {
+      for (ir::TensorId& id : *ids) id -= id > *head ? 1 : 0;
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace tandem

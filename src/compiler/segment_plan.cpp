@@ -1,0 +1,91 @@
+#include "compiler/segment_plan.h"
+
+#include <map>
+#include <set>
+
+#include "backends/cpu/lower/weight_writer.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+// "layers.3.mlp.up" belongs to "layers.3", "head" and "final_norm" to "head", the rest to "embedding".
+std::string segment_of(std::string_view name) {
+  if (name.starts_with("layers.")) {
+    const size_t dot = name.find('.', 7);
+    return std::string(name.substr(0, dot));
+  }
+  return name.starts_with("head") || name.starts_with("final_norm") ? "head" : "embedding";
+}
+
+class FilePlanner {
+ public:
+  Result<FilePlan> run(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer) {
+    for (const ir::Graph& graph : methods) {
+      for (const ir::Tensor& tensor : graph.tensors) TANDEM_TRY(place(tensor));
+    }
+    if (!tokenizer.empty()) {
+      SegmentPlan& segment = segment_named("tokenizer");
+      plan_.tokenizer = {static_cast<uint32_t>(index_.at("tokenizer")), 0, tokenizer.size()};
+      segment.size = tokenizer.size();
+      segment.blob = std::move(tokenizer);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  SegmentPlan& segment_named(const std::string& name) {
+    const auto [it, is_new] = index_.try_emplace(name, plan_.segments.size());
+    if (is_new) {
+      plan_.segments.emplace_back();
+      plan_.segments.back().name = name;
+    }
+    return plan_.segments[it->second];
+  }
+
+  Status place(const ir::Tensor& tensor) {
+    const bool is_weight = tensor.role == ir::TensorRole::kWeight;
+    if (!is_weight && tensor.role != ir::TensorRole::kVector) return ok_status();
+    if (!placed_.insert(tensor.name).second) return ok_status();
+    const std::string segment_name = segment_of(tensor.name);
+    SegmentPlan& segment = segment_named(segment_name);
+    const auto index = static_cast<uint32_t>(index_.at(segment_name));
+    if (is_weight) {
+      WeightEntry entry;
+      entry.name = tensor.name;
+      entry.format = tensor.format;
+      entry.block = tensor.block;
+      entry.rows = tensor.shape[0];
+      entry.cols = tensor.shape[1];
+      TANDEM_TRY(cpu::lay_out_weight(entry, index, segment.size));
+      segment.weights.push_back(plan_.weights.size());
+      plan_.weights.push_back(std::move(entry));
+    } else {
+      segment.size = round_up(segment.size, kPartAlignment);
+      const uint64_t bytes = static_cast<uint64_t>(tensor.shape[0]) * sizeof(float);
+      segment.vectors.push_back(plan_.vectors.size());
+      plan_.vectors.push_back({tensor.name, tensor.shape[0], {index, segment.size, bytes}});
+      segment.size += bytes;
+    }
+    return ok_status();
+  }
+
+  FilePlan plan_;
+  std::map<std::string, size_t> index_;
+  std::set<std::string> placed_;
+};
+
+}  // namespace
+
+uint64_t FilePlan::total_bytes() const {
+  uint64_t total = 0;
+  for (const SegmentPlan& segment : segments) total += round_up(segment.size, kSegmentAlignment);
+  return total;
+}
+
+Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer) {
+  return FilePlanner().run(methods, std::move(tokenizer));
+}
+
+}  // namespace tandem

@@ -1,0 +1,34 @@
+// Which weight goes into which segment of the file, and where.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "artifact/head.h"
+#include "models/model_plan.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+struct SegmentPlan {
+  std::string name;  // "embedding", "layers.0", ..., "head", "tokenizer"
+  uint64_t size = 0;
+  std::vector<size_t> weights;  // Indices into FilePlan::weights.
+  std::vector<size_t> vectors;  // Indices into FilePlan::vectors.
+  std::vector<uint8_t> blob;    // Bytes that are ready, such as the tokenizer's.
+};
+
+struct FilePlan {
+  std::vector<SegmentPlan> segments;
+  std::vector<WeightEntry> weights;
+  std::vector<VectorEntry> vectors;
+  Range tokenizer;
+
+  uint64_t total_bytes() const;
+};
+
+// One segment per layer, so that whoever reads or checks the file can take it layer by layer. All weights and vectors
+// of the methods' graphs are placed; the same name in several methods is one weight.
+Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer);
+
+}  // namespace tandem
