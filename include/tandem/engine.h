@@ -35,7 +35,8 @@ const char* mode_name(Mode mode);  // "kv", "hybrid"
 
 // When the checksums of the weights are compared. The head's is always compared when loading.
 enum class VerifyWeights {
-  kOnFirstUse,  // Before the first token: that reads all weights anyway, so it costs little then, and loading stays a map.
+  kOnFirstUse,  // Before the first token: that reads all weights anyway, so it costs little then, and loading stays a
+                // map.
   kAtLoad,
   kNever,
 };
@@ -52,9 +53,9 @@ struct Message {
 
 struct GenerateOptions {
   SamplerOptions sampler;
-  int64_t max_new_tokens = 0;              // 0: until the model stops or the context is full.
-  std::vector<std::string> stop_strings;   // Text that ends the answer; it is not part of it.
-  bool ignore_eos = false;                 // Go on after end-of-text tokens; for measurements.
+  int64_t max_new_tokens = 0;             // 0: until the model stops or the context is full.
+  std::vector<std::string> stop_strings;  // Text that ends the answer; it is not part of it.
+  bool ignore_eos = false;                // Go on after end-of-text tokens; for measurements.
 };
 
 enum class FinishReason {
@@ -69,12 +70,12 @@ struct GenerateResult {
   std::string text;
   std::vector<int32_t> tokens;  // Without the end-of-text token.
   FinishReason finish = FinishReason::kStop;
-  std::string stop_string;         // The one that ended the answer, if one did.
-  int64_t prompt_tokens = 0;       // That were computed; what the session still had in its cache is not among them.
-  int64_t reused_tokens = 0;       // Of the prompt, that were in the cache.
-  double prompt_seconds = 0.0;     // Until the prompt was computed.
+  std::string stop_string;      // The one that ended the answer, if one did.
+  int64_t prompt_tokens = 0;    // That were computed; what the session still had in its cache is not among them.
+  int64_t reused_tokens = 0;    // Of the prompt, that were in the cache.
+  double prompt_seconds = 0.0;  // Until the prompt was computed.
   double first_token_seconds = 0.0;
-  double decode_seconds = 0.0;     // After the first token.
+  double decode_seconds = 0.0;  // After the first token.
 };
 
 // Takes a piece of the answer, always whole characters; false stops.

@@ -1,0 +1,139 @@
+#include "runtime/loaded_engine.h"
+
+#include <algorithm>
+
+#include "backends/cpu/execute/program.h"
+#include "base/error.h"
+#include "runtime/chat_session.h"
+
+namespace tandem {
+namespace {
+
+// Segments whose weights are only looked up, never multiplied: after their checksum has been compared, their pages go.
+bool only_looked_up(const Artifact& artifact, size_t segment) {
+  for (const ir::Graph& graph : artifact.head().methods) {
+    for (const ir::Op& op : graph.ops) {
+      if (op.kind == ir::OpKind::kEmbedding) continue;
+      for (const ir::TensorId id : op.inputs) {
+        if (graph.at(id).role != ir::TensorRole::kWeight) continue;
+        const WeightEntry* entry = artifact.find_weight(graph.at(id).name);
+        if (entry != nullptr && entry->data.segment == segment) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+const char* mode_name(Mode mode) { return mode == Mode::kKv ? "kv" : "hybrid"; }
+
+const char* finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kContextFull: return "context_full";
+    case FinishReason::kCancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path, const EngineOptions& options) {
+  TANDEM_ASSIGN(std::shared_ptr<LoadedEngine> engine, LoadedEngine::load(path, options));
+  return std::shared_ptr<Engine>(std::move(engine));
+}
+
+Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const std::filesystem::path& path,
+                                                         const EngineOptions& options) {
+  if (options.threads < 0 || options.threads > 1024) {
+    return invalid_argument("{} threads make no sense; give 1 to 1024, or 0 for all cores", options.threads);
+  }
+  TANDEM_ASSIGN(Artifact artifact, Artifact::open(path));
+  std::shared_ptr<LoadedEngine> engine(new LoadedEngine(std::move(artifact), options));
+  if (Status status = engine->bind(); !status.ok()) {
+    return with_context(std::move(status).error(), "{}", path.string());
+  }
+  if (options.verify == VerifyWeights::kAtLoad) TANDEM_TRY(engine->verify_weights());
+  return engine;
+}
+
+Status LoadedEngine::bind() {
+  const ArtifactHead& head = artifact_.head();
+  if (head.backend != "cpu") {
+    return unsupported(
+        "the file is for the back end \"{}\" (target {}), and this build has cpu; compile it with "
+        "--target cpu",
+        head.backend, head.target);
+  }
+  TANDEM_ASSIGN(program_, cpu::load_program(artifact_, pool_));
+  TANDEM_ASSIGN(table_, MethodTable::read(*program_, head.model.vocab_size));
+  chat_template_error_ = unsupported("the file has no tokenizer, so it cannot chat; give token ids");
+  if (!head.text.has_tokenizer) return ok_status();
+  TANDEM_TRY(artifact_.verify_segment(head.text.tokenizer.segment));
+  TANDEM_ASSIGN(Tokenizer tokenizer, Tokenizer::from_blob(artifact_.bytes(head.text.tokenizer)));
+  tokenizer_ = std::move(tokenizer);
+  const bool has_chatml = tokenizer_->token_to_id("<|im_start|>") && tokenizer_->token_to_id("<|im_end|>");
+  auto chat_template = make_chat_template(head.text.chat_template, has_chatml);
+  if (chat_template.ok()) {
+    chat_template_ = std::move(chat_template).value();
+  } else {
+    chat_template_error_ = std::move(chat_template).error();
+  }
+  return ok_status();
+}
+
+Status LoadedEngine::verify_weights() {
+  std::call_once(verify_once_, [this] {
+    if (options_.verify != VerifyWeights::kNever) verified_ = compare_checksums();
+  });
+  return verified_;
+}
+
+Status LoadedEngine::compare_checksums() {
+  const size_t count = artifact_.head().segments.size();
+  std::vector<Status> results(count);
+  pool_.run(static_cast<int64_t>(count), [&](int64_t i, int) {
+    const auto segment = static_cast<size_t>(i);
+    results[segment] = artifact_.verify_segment(segment);
+    if (only_looked_up(artifact_, segment)) artifact_.release_segment(segment);
+  });
+  for (Status& result : results) TANDEM_TRY(std::move(result));
+  return ok_status();
+}
+
+Result<std::unique_ptr<Session>> LoadedEngine::new_session() {
+  return make_session(std::static_pointer_cast<LoadedEngine>(shared_from_this()));
+}
+
+GenerateOptions LoadedEngine::default_options() const {
+  const GenerationDefaults& g = artifact_.head().generation;
+  GenerateOptions options;
+  options.max_new_tokens = std::max(g.max_new_tokens, 0);
+  if (g.do_sample) {
+    options.sampler.temperature = g.temperature;
+    options.sampler.top_k = g.top_k;
+    options.sampler.top_p = g.top_p;
+    options.sampler.min_p = g.min_p;
+  }
+  options.sampler.repetition_penalty = g.repetition_penalty;
+  return options;
+}
+
+Result<std::vector<int32_t>> LoadedEngine::encode(std::string_view text, bool add_special) const {
+  if (!tokenizer_) return unsupported("the file has no tokenizer; give token ids");
+  return tokenizer_->encode(text, add_special);
+}
+
+Result<std::string> LoadedEngine::decode(std::span<const int32_t> tokens, bool skip_special) const {
+  if (!tokenizer_) return unsupported("the file has no tokenizer");
+  return tokenizer_->decode(tokens, skip_special);
+}
+
+Result<std::string> LoadedEngine::render_chat(std::span<const Message> messages, bool add_generation_prompt) const {
+  if (chat_template_ == nullptr) return chat_template_error_;
+  std::vector<ChatMessage> list;
+  for (const Message& message : messages) list.push_back({message.role, message.content});
+  return chat_template_->render(list, add_generation_prompt);
+}
+
+}  // namespace tandem

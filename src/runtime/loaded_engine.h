@@ -1,0 +1,59 @@
+// The engine behind include/tandem/engine.h.
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "artifact/reader.h"
+#include "base/thread_pool.h"
+#include "ir/program.h"
+#include "runtime/method_table.h"
+#include "tandem/engine.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace tandem {
+
+class LoadedEngine final : public Engine {
+ public:
+  static Result<std::shared_ptr<LoadedEngine>> load(const std::filesystem::path& path, const EngineOptions& options);
+
+  Result<std::unique_ptr<Session>> new_session() override;
+  Mode mode() const override { return table_.mode(); }
+  int64_t context() const override { return table_.context(); }
+  int64_t vocab_size() const override { return artifact_.head().model.vocab_size; }
+  int threads() const override { return pool_.size(); }
+  GenerateOptions default_options() const override;
+  bool has_tokenizer() const override { return tokenizer_.has_value(); }
+  Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const override;
+  Result<std::string> decode(std::span<const int32_t> tokens, bool skip_special) const override;
+  Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt) const override;
+  std::span<const int32_t> eos_tokens() const override { return artifact_.head().text.eos_ids; }
+
+  const Artifact& artifact() const { return artifact_; }
+  Program& program() { return *program_; }
+  ThreadPool& pool() { return pool_; }
+  const MethodTable& table() const { return table_; }
+  const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }
+  // Compares the weights' checksums, once; later calls give the same answer at once.
+  Status verify_weights();
+
+ private:
+  LoadedEngine(Artifact artifact, const EngineOptions& options)
+      : options_(options), artifact_(std::move(artifact)), pool_(options.threads) {}
+  Status bind();
+  Status compare_checksums();
+
+  EngineOptions options_;
+  Artifact artifact_;
+  ThreadPool pool_;
+  std::unique_ptr<Program> program_;
+  MethodTable table_;
+  std::optional<Tokenizer> tokenizer_;
+  std::unique_ptr<ChatTemplate> chat_template_;
+  Error chat_template_error_;  // Why there is none.
+  std::once_flag verify_once_;
+  Status verified_;
+};
+
+}  // namespace tandem
