@@ -1,0 +1,152 @@
+#include "eval/benchmark.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "base/error.h"
+#include "ir/method_memory.h"
+#include "runtime/loaded_engine.h"
+#include "runtime/token_runner.h"
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+const std::atomic<bool> kNeverStop{false};
+
+// Weights that the decode method multiplies with, each once, and the keys and values that it looks at.
+uint64_t bytes_per_token(const LoadedEngine& engine, int64_t positions) {
+  const Artifact& artifact = engine.artifact();
+  const ir::Graph* decode = artifact.find_method("decode");
+  if (decode == nullptr) return 0;
+  uint64_t bytes = 0;
+  for (const ir::Op& op : decode->ops) {
+    for (const ir::TensorId id : op.inputs) {
+      const ir::Tensor& t = decode->at(id);
+      if (t.role == ir::TensorRole::kWeight && op.kind == ir::OpKind::kLinear) {
+        const WeightEntry* w = artifact.find_weight(t.name);
+        bytes += w->data.size + w->scales.size + w->multipliers.size + w->row_sums.size;
+      } else if (t.role == ir::TensorRole::kState && op.kind == ir::OpKind::kAttention) {
+        bytes += tensor_bytes(t) / static_cast<uint64_t>(decode->context) * static_cast<uint64_t>(positions);
+      }
+    }
+  }
+  return bytes;
+}
+
+uint64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace
+
+double measure_read_bandwidth(ThreadPool& pool) {
+  // Larger than any cache we know of would keep, small enough for a phone.
+  constexpr uint64_t kBytes = uint64_t{512} << 20;
+  const AlignedMemory memory = allocate_aligned(kBytes);
+  if (memory == nullptr) return 0.0;
+  const auto* words = reinterpret_cast<const uint64_t*>(memory.get());
+  constexpr int64_t kWords = kBytes / sizeof(uint64_t);
+  const int64_t tasks = pool.size() * 8;
+  std::fill_n(memory.get(), kBytes, uint8_t{1});
+  std::vector<uint64_t> sums(static_cast<size_t>(tasks));
+  double best = 0.0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const Clock::time_point start = Clock::now();
+    pool.run(tasks, [&](int64_t task, int) {
+      const int64_t begin = kWords * task / tasks, end = kWords * (task + 1) / tasks;
+      uint64_t lanes[8] = {};
+      for (int64_t i = begin; i + 8 <= end; i += 8) {
+        for (int lane = 0; lane < 8; ++lane) lanes[lane] += words[i + lane];
+      }
+      for (const uint64_t lane : lanes) sums[static_cast<size_t>(task)] += lane;
+    });
+    best = std::max(best, static_cast<double>(kBytes) / seconds_since(start));
+  }
+  // A use of the sums, so that the reads cannot be left out.
+  return std::ranges::max(sums) == 0 ? 0.0 : best;
+}
+
+Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const BenchmarkOptions& options,
+                                      const ProgressCallback& progress) {
+  const auto tell = [&](const char* stage, uint64_t done) {
+    if (progress) progress({stage, done, 4});
+  };
+  BenchmarkReport report;
+  tell("loading", 0);
+  const Clock::time_point load_start = Clock::now();
+  TANDEM_ASSIGN(const std::shared_ptr<LoadedEngine> engine, LoadedEngine::load(file, {.threads = options.threads}));
+  report.load_seconds = seconds_since(load_start);
+  if (options.prompt_tokens < 1 || options.new_tokens < 1 || options.repeats < 1) {
+    return invalid_argument("prompt, new tokens and repeats must be at least 1");
+  }
+  if (options.prompt_tokens + options.new_tokens > engine->context()) {
+    return invalid_argument("{} prompt and {} new tokens do not fit the context of {}; use fewer",
+                            options.prompt_tokens, options.new_tokens, engine->context());
+  }
+  TANDEM_TRY(engine->verify_weights());
+  TANDEM_ASSIGN(TokenRunner runner, TokenRunner::create(engine->program(), engine->table()));
+  TANDEM_ASSIGN(const cpu::KernelTable* kernels, cpu::choose_kernels());
+  report.mode = mode_name(engine->mode());
+  report.isa = kernels->isa;
+  report.threads = engine->threads();
+  report.prompt_tokens = options.prompt_tokens;
+  report.new_tokens = options.new_tokens;
+  report.file_bytes = engine->artifact().file_size();
+
+  // Any tokens will do: the work does not depend on them.
+  std::vector<int32_t> prompt(static_cast<size_t>(options.prompt_tokens));
+  for (size_t i = 0; i < prompt.size(); ++i)
+    prompt[i] = static_cast<int32_t>(i * 7919 % static_cast<size_t>(engine->vocab_size()));
+  const auto ignore = [](size_t, std::span<const float>) { return ok_status(); };
+  const auto feed_one_by_one = [&](std::span<const int32_t> tokens) -> Status {
+    for (const int32_t& token : tokens) {
+      TANDEM_TRY(runner.feed({&token, 1}, TokenRunner::Logits::kLast, kNeverStop, ignore));
+    }
+    return ok_status();
+  };
+
+  tell("prompt", 1);
+  TANDEM_TRY(runner.feed(prompt, TokenRunner::Logits::kLast, kNeverStop, ignore));  // Faults the pages in.
+  report.first_token_seconds = 1e30;
+  double decode_seconds = 1e30;
+  const std::vector<int32_t> next(static_cast<size_t>(options.new_tokens), prompt[0]);
+  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+    runner.rewind(0);
+    Clock::time_point start = Clock::now();
+    TANDEM_TRY(runner.feed(prompt, TokenRunner::Logits::kLast, kNeverStop, ignore));
+    report.first_token_seconds = std::min(report.first_token_seconds, seconds_since(start));
+    tell("decoding", 2);
+    start = Clock::now();
+    TANDEM_TRY(feed_one_by_one(next));
+    decode_seconds = std::min(decode_seconds, seconds_since(start));
+  }
+  report.prompt_tokens_per_second = static_cast<double>(options.prompt_tokens) / report.first_token_seconds;
+  report.decode_tokens_per_second = static_cast<double>(options.new_tokens) / decode_seconds;
+  if (engine->mode() == Mode::kHybrid) {
+    runner.rewind(0);
+    const Clock::time_point start = Clock::now();
+    TANDEM_TRY(feed_one_by_one(prompt));
+    report.kv_first_token_seconds = seconds_since(start);
+  }
+  report.peak_memory_bytes = peak_memory();  // Before the bandwidth test takes its own.
+  tell("memory bandwidth", 3);
+  report.bytes_per_token = bytes_per_token(*engine, options.prompt_tokens + options.new_tokens / 2);
+  report.read_bytes_per_second = measure_read_bandwidth(engine->pool());
+  if (report.read_bytes_per_second > 0.0) {
+    report.bandwidth_share =
+        static_cast<double>(report.bytes_per_token) * report.decode_tokens_per_second / report.read_bytes_per_second;
+  }
+  return report;
+}
+
+}  // namespace tandem

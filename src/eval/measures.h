@@ -1,0 +1,45 @@
+// Perplexity and right answers.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "eval/tested_model.h"
+
+namespace tandem {
+
+// Sum of -log p(token | what is before it) over all tokens but the first of each sequence.
+class Perplexity {
+ public:
+  Status add(TestedModel& model, std::span<const int32_t> tokens);
+  double value() const;
+  int64_t tokens() const { return count_; }
+
+ private:
+  double nats_ = 0.0;
+  int64_t count_ = 0;
+};
+
+// -log softmax(logits)[target]
+double negative_log_likelihood(std::span<const float> logits, int32_t target);
+
+using Conversation = std::vector<Message>;
+
+// {"conversations": [[{"role": ..., "content": ...}, ...], ...]}
+Result<std::vector<Conversation>> read_conversations(const std::filesystem::path& path);
+// A JSON list of token ids, or an object with the key "valid_ids" or "ids".
+Result<std::vector<int32_t>> read_ids(const std::filesystem::path& path);
+
+struct Answers {
+  int64_t right = 0;
+  int64_t asked = 0;
+};
+// Asks the second question of each conversation that has one (story, then question), greedily with at most 40 tokens,
+// and compares with the conversation's own answer, white space at the ends aside.
+Result<Answers> ask_questions(TestedModel& model, std::span<const Conversation> conversations, int64_t limit,
+                              const ProgressCallback& progress);
+
+}  // namespace tandem

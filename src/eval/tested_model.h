@@ -1,0 +1,58 @@
+// A model to be measured, in one of three phases: the float checkpoint, the fake-quantized graph, or the compiled file
+// on its back end. All three answer the same questions, so that their numbers can stand side by side.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quant/recipe.h"
+#include "runtime/token_runner.h"
+#include "tandem/engine.h"
+
+namespace tandem {
+
+enum class Phase {
+  kFloat,   // The checkpoint's weights in the reference interpreter.
+  kQdq,     // The reference interpreter with what quantization does to weights, activations and the KV cache.
+  kDevice,  // The compiled file on its back end.
+};
+Result<Phase> parse_phase(std::string_view name);  // "float", "qdq", "device"
+const char* phase_name(Phase phase);
+
+struct TestedModelOptions {
+  std::optional<Phase> phase;    // Nothing: float for a checkpoint, device for a compiled file.
+  std::optional<Recipe> recipe;  // For kQdq of a checkpoint; w4 if nothing.
+  int64_t context = 0;           // For a checkpoint: positions that are needed at most.
+  int threads = 0;
+  std::string config_name = "config.json";
+};
+
+class TestedModel {
+ public:
+  // `path` is a checkpoint's folder or a compiled file.
+  static Result<std::unique_ptr<TestedModel>> open(const std::filesystem::path& path,
+                                                   const TestedModelOptions& options);
+  virtual ~TestedModel() = default;
+
+  virtual Phase phase() const = 0;
+  virtual int64_t vocab_size() const = 0;
+  virtual int64_t context() const = 0;
+  virtual Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const = 0;
+  virtual Result<std::string> decode(std::span<const int32_t> tokens) const = 0;
+  virtual Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt) const = 0;
+  virtual std::span<const int32_t> eos_tokens() const = 0;
+
+  // The logits after each of `tokens`, from an empty context.
+  Status score(std::span<const int32_t> tokens, const TokenRunner::RowCallback& on_row);
+  // Up to `count` tokens, always the most likely, from an empty context; ends at an end-of-text token.
+  Result<std::vector<int32_t>> generate_greedy(std::span<const int32_t> prompt, int64_t count);
+
+ protected:
+  // Set by open().
+  std::optional<TokenRunner> runner_;
+};
+
+}  // namespace tandem
