@@ -1,0 +1,84 @@
+// tandem bench: how fast a file runs here.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/progress_bar.h"
+#include "eval/benchmark.h"
+
+namespace tandem {
+namespace {
+
+struct Options {
+  std::string file;
+  BenchmarkOptions benchmark;
+  bool json = false;
+};
+
+void print_json(const BenchmarkReport& r) {
+  Json json = {{"mode", r.mode},
+               {"isa", r.isa},
+               {"threads", r.threads},
+               {"prompt_tokens", r.prompt_tokens},
+               {"new_tokens", r.new_tokens},
+               {"load_seconds", r.load_seconds},
+               {"first_token_seconds", r.first_token_seconds},
+               {"prompt_tokens_per_second", r.prompt_tokens_per_second},
+               {"decode_tokens_per_second", r.decode_tokens_per_second},
+               {"bytes_per_token", r.bytes_per_token},
+               {"read_bytes_per_second", r.read_bytes_per_second},
+               {"bandwidth_share", r.bandwidth_share},
+               {"peak_memory_bytes", r.peak_memory_bytes},
+               {"file_bytes", r.file_bytes}};
+  if (r.kv_first_token_seconds > 0.0) {
+    json["kv_first_token_seconds"] = r.kv_first_token_seconds;
+    json["first_token_ratio"] = r.kv_first_token_seconds / r.first_token_seconds;
+  }
+  fmt::print("{}\n", dump_json(json));
+}
+
+void print_text(const BenchmarkReport& r) {
+  fmt::print("{} threads, {} kernels, mode {}\n", r.threads, r.isa, r.mode);
+  fmt::print("load               {:>10}\n", format_seconds(r.load_seconds));
+  fmt::print("first token        {:>10}  after a prompt of {} tokens ({:.0f} tokens/s)\n",
+             fmt::format("{:.1f} ms", r.first_token_seconds * 1e3), r.prompt_tokens, r.prompt_tokens_per_second);
+  if (r.kv_first_token_seconds > 0.0) {
+    fmt::print("  one by one       {:>10}  the same prompt without prefill: {:.1f} times as long\n",
+               fmt::format("{:.1f} ms", r.kv_first_token_seconds * 1e3),
+               r.kv_first_token_seconds / r.first_token_seconds);
+  }
+  fmt::print("decode             {:>10}  tokens/s\n", fmt::format("{:.1f}", r.decode_tokens_per_second));
+  fmt::print("  reads            {:>10}  a token, at {:.1f} GB/s: {:.0f} % of the {:.1f} GB/s measured here\n",
+             format_bytes(r.bytes_per_token), static_cast<double>(r.bytes_per_token) * r.decode_tokens_per_second / 1e9,
+             100.0 * r.bandwidth_share, r.read_bytes_per_second / 1e9);
+  fmt::print("peak memory        {:>10}  (the file has {})\n", format_bytes(r.peak_memory_bytes),
+             format_bytes(r.file_bytes));
+}
+
+void run(const Options& o) {
+  ProgressBar bar(o.json);
+  const auto report = run_benchmark(o.file, o.benchmark, [&](const Progress& p) { bar.update(p); });
+  bar.finish();
+  if (!report.ok()) fail(report.error());
+  o.json ? print_json(*report) : print_text(*report);
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench", "Measure how fast a file runs here");
+  command->footer("Example:\n  tandem bench demo.tdm --prompt 256 --tokens 128");
+  command->add_option("FILE", o->file, "A compiled file")->required();
+  command->add_option("--prompt", o->benchmark.prompt_tokens, "Tokens of the prompt")->capture_default_str();
+  command->add_option("--tokens", o->benchmark.new_tokens, "Tokens to decode")->capture_default_str();
+  command->add_option("--repeats", o->benchmark.repeats, "The best of so many runs counts")->capture_default_str();
+  command->add_option("--threads", o->benchmark.threads, "Threads; default: all cores");
+  command->add_flag("--json", o->json, "As JSON");
+  command->callback([o] { run(*o); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,114 @@
+// tandem compile: a checkpoint becomes one file.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/progress_bar.h"
+#include "compiler/compile.h"
+#include "ir/printer.h"
+
+namespace tandem {
+namespace {
+
+struct Options {
+  std::string checkpoint;
+  std::string output;
+  std::string target = "cpu";
+  std::string mode = "hybrid";
+  std::vector<int64_t> prefill;
+  int64_t context = 0;
+  std::string recipe = "w4";
+  std::string kv;
+  std::string config = "config.json";
+  int threads = 0;
+  bool dump_ir = false;
+  bool quiet = false;
+};
+
+CompileOptions to_compile_options(const Options& o) {
+  CompileOptions options;
+  options.target = o.target;
+  options.context = o.context;
+  options.threads = o.threads;
+  options.config_name = o.config;
+  options.recipe = value_or_fail(Recipe::load(o.recipe));
+  if (!o.kv.empty()) options.recipe.kv = value_or_fail(parse_kv_format(o.kv));
+  if (o.mode == "kv") {
+    if (!o.prefill.empty()) fail(invalid_argument("--prefill makes no sense with --mode kv; leave one out"));
+    options.prefill.clear();
+  } else if (!o.prefill.empty()) {
+    options.prefill = o.prefill;
+  }
+  if (o.threads < 0 || o.threads > 1024)
+    fail(invalid_argument("--threads {} makes no sense; give 1 to 1024", o.threads));
+  options.stop = interrupted;
+  if (o.dump_ir) {
+    options.dump_ir = [](std::string_view pass, const ir::Graph& graph) {
+      fmt::print("// {} after {}\n{}\n", graph.name, pass, ir::to_text(graph));
+    };
+  }
+  return options;
+}
+
+void run(const Options& o) {
+  watch_interrupts();
+  CompileOptions options = to_compile_options(o);
+  ProgressBar bar(o.quiet);
+  options.progress = [&](const Progress& progress) { bar.update(progress); };
+  const auto start = std::chrono::steady_clock::now();
+  const auto report = compile(o.checkpoint, o.output, options);
+  bar.finish();
+  if (!report.ok()) fail(report.error());
+  for (const std::string& warning : report->warnings) warn(warning);
+  if (o.quiet) return;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::string methods;
+  for (const std::string& name : report->methods) methods += (methods.empty() ? "" : ", ") + name;
+  fmt::print(stderr, "{}: {} in {}\n", o.output, format_bytes(report->file_size), format_seconds(seconds));
+  fmt::print(stderr, "  {:.1f} M parameters, {:.2f} bits each; recipe {}; KV {}; context {}\n",
+             static_cast<double>(report->parameters) / 1e6,
+             8.0 * static_cast<double>(report->weight_bytes) / static_cast<double>(report->parameters),
+             options.recipe.name, kv_format_name(options.recipe.kv), report->context);
+  fmt::print(stderr, "  methods {}, one set of weights\n", methods);
+  if (std::isfinite(report->sqnr_db)) fmt::print(stderr, "  weights keep {:.1f} dB\n", report->sqnr_db);
+  if (report->segments_reused > 0) {
+    fmt::print(stderr, "  {} parts were finished by an earlier run\n", report->segments_reused);
+  }
+}
+
+}  // namespace
+
+void add_compile_command(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compile", "Turn a checkpoint into one file");
+  command->footer(
+      "Example:\n  tandem compile models/demo -o demo.tdm --recipe w4 --context 1024\n"
+      "Stopped with Ctrl-C, it leaves no file; the same command goes on where it was.");
+  command
+      ->add_option("CHECKPOINT", o->checkpoint,
+                   "Folder as a model hub has it: config.json, safetensors, tokenizer.json")
+      ->required();
+  command->add_option("-o,--output", o->output, "The file to write")->required();
+  command->add_option("--target", o->target, "What it shall run on (see `tandem targets`)")->capture_default_str();
+  command->add_option("--mode", o->mode, "kv: one token per call; hybrid: prompts in chunks too")
+      ->check(CLI::IsMember({"kv", "hybrid"}))
+      ->capture_default_str();
+  command->add_option("--prefill", o->prefill, "Chunk lengths of prompts, such as 32,128 (the default)")
+      ->delimiter(',');
+  command->add_option("--context", o->context, "Positions of a conversation; default: the model's own, up to 4096")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--recipe", o->recipe, "How weights are stored: fp32, fp16, bf16, w8, w4, or a JSON file")
+      ->capture_default_str();
+  command->add_option("--kv", o->kv, "How keys and values are kept: fp32, fp16, u8; default: the recipe's");
+  command->add_option("--threads", o->threads, "Threads; default: all cores");
+  command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
+  command->add_flag("--dump-ir", o->dump_ir, "Print the graph of each method after each pass");
+  command->add_flag("-q,--quiet", o->quiet, "No progress, no summary");
+  command->callback([o] { run(*o); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,180 @@
+// tandem inspect: what is in a file.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+
+#include "artifact/reader.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/progress_bar.h"
+#include "ir/printer.h"
+
+namespace tandem {
+namespace {
+
+struct Options {
+  std::string file;
+  bool json = false;
+  bool no_verify = false;
+  bool dump_ir = false;
+};
+
+uint64_t weight_bytes(const WeightEntry& w) {
+  return w.data.size + w.scales.size + w.multipliers.size + w.row_sums.size;
+}
+
+const char* mode_of(const ArtifactHead& head) { return head.methods.size() > 1 ? "hybrid" : "kv"; }
+
+Json border_json(const ir::Graph& graph) {
+  Json list = Json::array();
+  for (const ir::Tensor& t : graph.tensors) {
+    if (t.role != ir::TensorRole::kInput && t.role != ir::TensorRole::kOutput && t.role != ir::TensorRole::kState)
+      continue;
+    Json item = {
+        {"name", t.name}, {"role", tensor_role_name(t.role)}, {"dtype", dtype_name(t.dtype)}, {"shape", t.shape}};
+    if (t.encoding.kind != ir::EncodingKind::kPlain) item["encoding"] = encoding_kind_name(t.encoding.kind);
+    if (t.encoding.kind == ir::EncodingKind::kPerTensor) {
+      item["scale"] = t.encoding.scale;
+      item["zero_point"] = t.encoding.zero_point;
+    }
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+void print_json(const Artifact& artifact, bool verified) {
+  const ArtifactHead& h = artifact.head();
+  Json methods = Json::array(), segments = Json::array(), weights = Json::array(), figures = Json::object();
+  for (const ir::Graph& g : h.methods) {
+    methods.push_back({{"name", g.name},
+                       {"tokens", g.tokens},
+                       {"context", g.context},
+                       {"ops", g.ops.size()},
+                       {"borders", border_json(g)}});
+  }
+  for (const Segment& s : h.segments) {
+    segments.push_back(
+        {{"name", s.name}, {"offset", s.offset}, {"size", s.size}, {"hash", fmt::format("{:016x}", s.hash)}});
+  }
+  for (const WeightEntry& w : h.weights) {
+    weights.push_back({{"name", w.name},
+                       {"format", weight_format_name(w.format)},
+                       {"layout", weight_layout_name(w.layout)},
+                       {"block", w.block},
+                       {"shape", {w.rows, w.cols}},
+                       {"bytes", weight_bytes(w)}});
+  }
+  for (const Figure& f : h.figures) figures[f.name] = f.value;
+  const auto recipe = parse_json(h.recipe, "recipe");
+  const ModelInfo& m = h.model;
+  const Json json = {{"file", artifact.path().string()},
+                     {"size", artifact.file_size()},
+                     {"format_version", kArtifactVersion},
+                     {"producer", h.producer},
+                     {"target", h.target},
+                     {"backend", h.backend},
+                     {"mode", mode_of(h)},
+                     {"context", h.methods.front().context},
+                     {"checksums", verified ? "verified" : "not verified"},
+                     {"model",
+                      {{"name", m.name},
+                       {"family", m.family},
+                       {"architecture", m.architecture},
+                       {"vocab_size", m.vocab_size},
+                       {"hidden_size", m.hidden_size},
+                       {"layers", m.layers},
+                       {"heads", m.heads},
+                       {"kv_heads", m.kv_heads},
+                       {"head_dim", m.head_dim},
+                       {"max_positions", m.max_positions},
+                       {"parameters", m.parameters}}},
+                     {"methods", methods},
+                     {"weights", weights},
+                     {"segments", segments},
+                     {"text",
+                      {{"tokenizer", h.text.has_tokenizer},
+                       {"chat_template", h.text.chat_template},
+                       {"bos_id", h.text.bos_id},
+                       {"eos_ids", h.text.eos_ids}}},
+                     {"generation",
+                      {{"do_sample", h.generation.do_sample},
+                       {"temperature", h.generation.temperature},
+                       {"top_k", h.generation.top_k},
+                       {"top_p", h.generation.top_p},
+                       {"min_p", h.generation.min_p},
+                       {"repetition_penalty", h.generation.repetition_penalty}}},
+                     {"recipe", recipe.ok() ? *recipe : Json(h.recipe)},
+                     {"figures", figures}};
+  fmt::print("{}\n", dump_json(json, 2));
+}
+
+void print_text(const Artifact& artifact, bool verified) {
+  const ArtifactHead& h = artifact.head();
+  const ModelInfo& m = h.model;
+  fmt::print("{}: {}, by {}, for {}\n", artifact.path().string(), format_bytes(artifact.file_size()), h.producer,
+             h.target);
+  fmt::print("checksums {}\n\n", verified ? "verified" : "of the weights not looked at");
+  fmt::print("model      {} ({}), {:.1f} M parameters\n", m.name, m.architecture,
+             static_cast<double>(m.parameters) / 1e6);
+  fmt::print("           {} layers, hidden {}, {} query and {} key heads of {}, vocabulary {}\n", m.layers,
+             m.hidden_size, m.heads, m.kv_heads, m.head_dim, m.vocab_size);
+  fmt::print("mode       {}, context {}\n", mode_of(h), h.methods.front().context);
+  for (const ir::Graph& g : h.methods) {
+    fmt::print("method     {}: {} token{} per call, {} ops\n", g.name, g.tokens, g.tokens == 1 ? "" : "s",
+               g.ops.size());
+  }
+  for (const ir::Tensor& t : h.methods.front().tensors) {
+    if (t.role != ir::TensorRole::kInput && t.role != ir::TensorRole::kOutput && t.name != "k_cache.0") continue;
+    fmt::print("           {} {}: {} [{}]\n", tensor_role_name(t.role), t.name, dtype_name(t.dtype),
+               fmt::join(t.shape, ", "));
+  }
+  std::map<std::string, std::pair<size_t, uint64_t>> formats;
+  for (const WeightEntry& w : h.weights) {
+    std::string name(weight_format_name(w.format));
+    if (w.block > 0) name += fmt::format("/{}", w.block);
+    auto& [count, bytes] = formats[name];
+    ++count;
+    bytes += weight_bytes(w);
+  }
+  for (const auto& [name, count] : formats) {
+    fmt::print("weights    {}: {} matrices, {}\n", name, count.first, format_bytes(count.second));
+  }
+  fmt::print("text       {}, {}\n", h.text.has_tokenizer ? "tokenizer" : "no tokenizer",
+             h.text.chat_template.empty() ? "no chat template" : "chat template");
+  for (const Figure& f : h.figures) fmt::print("figure     {} {:.4g}\n", f.name, f.value);
+}
+
+void run(const Options& o) {
+  const Artifact artifact = value_or_fail(Artifact::open(o.file));
+  if (!o.no_verify) {
+    for (size_t i = 0; i < artifact.head().segments.size(); ++i) {
+      ok_or_fail(artifact.verify_segment(i));
+      artifact.release_segment(i);
+    }
+  }
+  if (o.dump_ir) {
+    for (const ir::Graph& graph : artifact.head().methods) fmt::print("{}\n", ir::to_text(graph));
+  } else if (o.json) {
+    print_json(artifact, !o.no_verify);
+  } else {
+    print_text(artifact, !o.no_verify);
+  }
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("inspect", "Show what is in a file, and check that it is whole");
+  command->footer("Example:\n  tandem inspect demo.tdm");
+  command->add_option("FILE", o->file, "A compiled file")->required();
+  command->add_flag("--json", o->json, "As JSON, with every input, output, weight and segment");
+  command->add_flag("--no-verify", o->no_verify, "Do not read the weights to compare their checksums");
+  command->add_flag("--dump-ir", o->dump_ir, "Print the methods' graphs");
+  command->callback([o] { run(*o); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,77 @@
+// tandem logits: the scores of every position, for comparing with other implementations.
+#include <CLI/CLI.hpp>
+#include <bit>
+#include <memory>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "eval/tested_model.h"
+
+namespace tandem {
+namespace {
+
+struct Options {
+  std::string model;
+  std::vector<int32_t> tokens;
+  std::string out;
+  std::string phase;
+  std::string recipe;
+  std::string config = "config.json";
+  int threads = 0;
+};
+
+// NumPy's .npy, version 1.0: a text header padded to 64 bytes, then the numbers, little-endian.
+std::string npy_header(size_t rows, size_t cols) {
+  static_assert(std::endian::native == std::endian::little);
+  std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
+  const size_t unpadded = 10 + text.size() + 1;
+  text.append((64 - unpadded % 64) % 64, ' ');
+  text += '\n';
+  std::string header = "\x93NUMPY";
+  header += '\x01';
+  header += '\0';
+  header += static_cast<char>(text.size() & 0xff);
+  header += static_cast<char>(text.size() >> 8);
+  return header + text;
+}
+
+void run(const Options& o) {
+  TestedModelOptions options;
+  if (!o.phase.empty()) options.phase = value_or_fail(parse_phase(o.phase));
+  if (!o.recipe.empty()) options.recipe = value_or_fail(Recipe::load(o.recipe));
+  options.threads = o.threads;
+  options.config_name = o.config;
+  options.context = static_cast<int64_t>(o.tokens.size());
+  const auto model = value_or_fail(TestedModel::open(o.model, options));
+  AtomicFile file = value_or_fail(AtomicFile::create(o.out));
+  ok_or_fail(file.write(npy_header(o.tokens.size(), static_cast<size_t>(model->vocab_size()))));
+  watch_interrupts();
+  ok_or_fail(model->score(o.tokens, [&](size_t, std::span<const float> logits) -> Status {
+    if (interrupted()) return cancelled("stopped; nothing was written");
+    return file.write({reinterpret_cast<const uint8_t*>(logits.data()), logits.size_bytes()});
+  }));
+  ok_or_fail(file.commit());
+}
+
+}  // namespace
+
+void add_logits_command(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("logits", "Write the scores of every position to a NumPy file");
+  command->footer(
+      "Example:\n  tandem logits models/demo --tokens 1,404,1055 --out logits.npy\n"
+      "The file is float32 [tokens, vocabulary].");
+  command->add_option("MODEL", o->model, "A checkpoint's folder (run by the reference) or a compiled file")->required();
+  command->add_option("--tokens", o->tokens, "Token ids, separated by commas")->delimiter(',')->required();
+  command->add_option("--out", o->out, "The .npy file to write")->required();
+  command->add_option("--phase", o->phase,
+                      "float, qdq (fake-quantized) or device; default: float for a folder, device for a file");
+  command->add_option("--recipe", o->recipe, "For the phase qdq of a folder; default: w4");
+  command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
+  command->add_option("--threads", o->threads, "Threads; default: all cores");
+  command->callback([o] { run(*o); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,105 @@
+// tandem run: one prompt, one answer.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/generation_flags.h"
+#include "cli/interrupt.h"
+
+namespace tandem {
+namespace {
+
+struct Options {
+  std::string file;
+  std::string prompt;
+  std::string system;
+  bool no_template = false;
+  bool json = false;
+  bool quiet = false;
+  GenerationFlags generation;
+};
+
+std::string read_prompt(const Options& o, bool given) {
+  if (given) return o.prompt;
+  if (isatty(STDIN_FILENO) == 1) fail(invalid_argument("no prompt; give one with -p TEXT or on standard input"));
+  return {std::istreambuf_iterator<char>(std::cin), {}};
+}
+
+void print_json(const GenerateResult& r, uint64_t seed) {
+  const Json json = {{"text", r.text},
+                     {"tokens", r.tokens},
+                     {"finish", finish_reason_name(r.finish)},
+                     {"prompt_tokens", r.prompt_tokens},
+                     {"prompt_seconds", r.prompt_seconds},
+                     {"first_token_seconds", r.first_token_seconds},
+                     {"decode_seconds", r.decode_seconds},
+                     {"seed", seed}};
+  fmt::print("{}\n", dump_json(json));
+}
+
+void run(const Options& o, bool prompt_given) {
+  const std::string prompt = read_prompt(o, prompt_given);
+  if (prompt.empty()) fail(invalid_argument("the prompt is empty; give some text with -p"));
+  const auto engine = value_or_fail(Engine::load(o.file, {.threads = o.generation.threads}));
+  const auto session = value_or_fail(engine->new_session());
+  const GenerateOptions options = o.generation.apply(*engine);
+  watch_interrupts();
+  on_interrupt([](void* s) { static_cast<Session*>(s)->cancel(); }, session.get());
+
+  const auto stream = [&](std::string_view piece) {
+    if (o.json) return true;
+    return std::fwrite(piece.data(), 1, piece.size(), stdout) == piece.size() && std::fflush(stdout) == 0;
+  };
+  const auto generate = [&]() -> Result<GenerateResult> {
+    if (!o.no_template) {
+      std::vector<Message> messages;
+      if (!o.system.empty()) messages.push_back({"system", o.system});
+      messages.push_back({"user", prompt});
+      return session->generate_chat(messages, options, stream);
+    }
+    if (!o.system.empty()) return invalid_argument("--system makes no sense with --no-template");
+    TANDEM_ASSIGN(const std::vector<int32_t> tokens, engine->encode(prompt, true));
+    return session->generate(tokens, options, stream);
+  };
+  const auto result = generate();
+  on_interrupt(nullptr, nullptr);
+  if (!result.ok()) {
+    if (!o.json) std::fputc('\n', stdout);
+    fail(result.error());
+  }
+  if (o.json) {
+    print_json(*result, options.sampler.seed);
+  } else {
+    std::fputc('\n', stdout);
+    std::fflush(stdout);
+    if (!o.quiet) fmt::print(stderr, "\n[{}; seed {}]\n", describe(*result), options.sampler.seed);
+  }
+  if (result->finish == FinishReason::kCancelled && interrupted()) throw CLI::RuntimeError(130);
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "Answer one prompt");
+  command->footer(
+      "Example:\n  tandem run demo.tdm -p \"Tell me a story about a fox named Leo.\" --seed 7\n"
+      "The answer goes to standard output, the figures to standard error.");
+  command->add_option("FILE", o->file, "A compiled file")->required();
+  CLI::Option* prompt = command->add_option("-p,--prompt", o->prompt, "The prompt; default: standard input");
+  command->add_option("--system", o->system, "A system message before the prompt");
+  command->add_flag("--no-template", o->no_template, "The prompt as it is, without the model's chat template");
+  command->add_flag("--json", o->json, "One JSON object at the end instead of a stream of text");
+  command->add_flag("-q,--quiet", o->quiet, "No figures");
+  o->generation.add_to(*command);
+  command->callback([o, prompt] { run(*o, prompt->count() > 0); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,84 @@
+// tandem tokenize: text to token ids and back, for looking at a vocabulary and for comparing tokenizers.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/load_tokenizer.h"
+
+namespace tandem {
+namespace {
+
+struct TokenizeOptions {
+  std::string model;
+  std::string prompt;
+  bool jsonl = false;
+  bool special = false;
+};
+
+// One line of output for one line of input.
+Result<std::string> tokenize_line(const Tokenizer& tokenizer, const std::string& line, bool special) {
+  TANDEM_ASSIGN(const Json input, parse_json(line, "bad input"));
+  TANDEM_ASSIGN(const std::optional<std::string> text, json_string(input, "text"));
+  if (!text) return invalid_argument("it is not an object with a string \"text\"");
+  TANDEM_ASSIGN(const std::vector<int32_t> ids, tokenizer.encode(*text, special));
+  // ASCII only: many readers take U+2028 and its like for the end of a line.
+  const std::string decoded =
+      Json(tokenizer.decode(ids, false)).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  return fmt::format("{{\"ids\":[{}],\"decoded\":{}}}\n", fmt::join(ids, ","), decoded);
+}
+
+void tokenize_lines(const Tokenizer& tokenizer, bool special) {
+  std::ios::sync_with_stdio(false);
+  std::string line;
+  for (size_t number = 1; std::getline(std::cin, line); ++number) {
+    Result<std::string> output = tokenize_line(tokenizer, line, special);
+    if (!output.ok()) fail(with_context(std::move(output).error(), "line {} of the input", number));
+    std::fwrite(output->data(), 1, output->size(), stdout);
+    // Somebody may be waiting for this answer before they send the next line.
+    if (std::cin.rdbuf()->in_avail() <= 0) std::fflush(stdout);
+    if (std::ferror(stdout) != 0) fail(io_error("the output cannot be written"));
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail(io_error("the output cannot be written"));
+}
+
+void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
+  if (options.jsonl == has_prompt) {
+    fail(invalid_argument("tokenize needs either -p TEXT or --jsonl, with lines {{\"text\": …}} on the input"));
+  }
+  const Result<Tokenizer> tokenizer = load_tokenizer(options.model);
+  if (!tokenizer.ok()) fail(tokenizer.error());
+  if (options.jsonl) {
+    tokenize_lines(*tokenizer, options.special);
+    return;
+  }
+  const Result<std::vector<int32_t>> ids = tokenizer->encode(options.prompt, options.special);
+  if (!ids.ok()) fail(ids.error());
+  fmt::print("{}\n", fmt::join(*ids, " "));
+}
+
+}  // namespace
+
+void add_tokenize_command(CLI::App& app) {
+  auto options = std::make_shared<TokenizeOptions>();
+  CLI::App* command = app.add_subcommand("tokenize", "Show the token ids of a text");
+  command->add_option("MODEL", options->model, "Checkpoint folder, tokenizer.json, tokenizer.json.gz or compiled file")
+      ->required();
+  CLI::Option* prompt = command->add_option("-p,--prompt", options->prompt, "The text; its ids go on one line");
+  command->add_flag("--jsonl", options->jsonl,
+                    R"(Read lines {"text": …} and write lines {"ids": […], "decoded": …}, in order)");
+  command->add_flag("--special", options->special,
+                    "Add what the tokenizer puts around a text, such as <|begin_of_text|>");
+  command->footer(
+      "Examples:\n  tandem tokenize checkpoint/ -p \"Once upon a time\"\n"
+      "  echo '{\"text\": \"Hello\"}' | tandem tokenize tokenizer.json --jsonl --special");
+  command->callback([options, prompt] { run_tokenize(*options, prompt->count() > 0); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,40 @@
+// The subcommands of `tandem`: each file cmd_*.cpp adds one to the parser.
+#pragma once
+
+#include <string_view>
+
+#include "tandem/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tandem {
+
+// Prints one line "error: …" and ends the command with exit status 1 (by throwing CLI::RuntimeError, which main() turns
+// into the status); 130 if the error is that the user stopped it, as shells expect.
+[[noreturn]] void fail(const Error& error);
+
+// The value of a Result, or fail().
+template <typename T>
+T value_or_fail(Result<T> result) {
+  if (!result.ok()) fail(result.error());
+  return std::move(result).value();
+}
+inline void ok_or_fail(const Status& status) {
+  if (!status.ok()) fail(status.error());
+}
+// A line "warning: …" on standard error.
+void warn(std::string_view message);
+
+void add_compile_command(CLI::App& app);
+void add_run_command(CLI::App& app);
+void add_chat_command(CLI::App& app);
+void add_inspect_command(CLI::App& app);
+void add_bench_command(CLI::App& app);
+void add_logits_command(CLI::App& app);
+void add_tokenize_command(CLI::App& app);
+void add_eval_command(CLI::App& app);
+void add_targets_command(CLI::App& app);
+
+}  // namespace tandem

@@ -1,0 +1,37 @@
+// The flags of `run` and `chat` that say how to generate.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/engine.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tandem {
+
+struct GenerationFlags {
+  std::optional<int64_t> max_tokens;
+  std::optional<float> temperature;
+  std::optional<int> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repetition_penalty;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> stop;
+  bool greedy = false;
+  bool ignore_eos = false;
+  int threads = 0;
+
+  void add_to(CLI::App& command);
+  // The model's own defaults, with what was given put over them. Without a seed, a random one.
+  GenerateOptions apply(const Engine& engine) const;
+};
+
+// "12 prompt tokens in 8 ms (1500/s), first token after 9 ms; 180 tokens at 950/s; stopped: stop"
+std::string describe(const GenerateResult& result);
+
+}  // namespace tandem

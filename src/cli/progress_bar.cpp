@@ -1,0 +1,68 @@
+#include "cli/progress_bar.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace tandem {
+
+using Clock = std::chrono::steady_clock;
+
+ProgressBar::ProgressBar(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+void ProgressBar::update(const Progress& progress) {
+  if (quiet_ || progress.total == 0) return;
+  const Clock::time_point now = Clock::now();
+  if (!started_) {
+    started_ = true;
+    start_ = now;
+    first_done_ = progress.done;
+  }
+  const bool new_stage = progress.stage != stage_;
+  stage_ = progress.stage;
+  const double share = static_cast<double>(progress.done) / static_cast<double>(progress.total);
+  if (!terminal_) {
+    if (new_stage) fmt::print(stderr, "[{:3.0f}%] {}\n", 100.0 * share, stage_);
+    return;
+  }
+  using namespace std::chrono_literals;
+  if (drawn_ && !new_stage && now - last_drawn_ < 100ms) return;
+  last_drawn_ = now;
+  drawn_ = true;
+  std::string left;
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  if (elapsed > 0.5 && progress.done > first_done_) {
+    const double speed = static_cast<double>(progress.done - first_done_) / elapsed;
+    left = format_seconds(static_cast<double>(progress.total - progress.done) / speed) + " left";
+  }
+  constexpr int kWidth = 30;
+  const int filled = static_cast<int>(share * kWidth);
+  fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {:3.0f}%  {}  {}", "", filled, "", kWidth - filled, 100.0 * share,
+             stage_, left);
+  std::fflush(stderr);
+}
+
+void ProgressBar::finish() {
+  if (!drawn_) return;
+  fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+  drawn_ = false;
+}
+
+std::string format_bytes(uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (value >= 1e9) return fmt::format("{:.2f} GB", value / 1e9);
+  if (value >= 1e6) return fmt::format("{:.1f} MB", value / 1e6);
+  if (value >= 1e3) return fmt::format("{:.0f} KB", value / 1e3);
+  return fmt::format("{} bytes", bytes);
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds < 1.0) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 60.0) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<int64_t>(seconds);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+}  // namespace tandem
