@@ -31,6 +31,12 @@ Status write_all(int fd, std::span<const uint8_t> bytes, uint64_t offset, const 
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
+  // Renaming onto a device or a folder would replace it, or fail at the very end.
+  std::error_code ignored;
+  const auto existing = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(existing) && !std::filesystem::is_regular_file(existing)) {
+    return invalid_argument("{} is not a regular file; give the name of a file to write", path.string());
+  }
   AtomicFile file;
   file.path_ = path;
   file.partial_ = path;
