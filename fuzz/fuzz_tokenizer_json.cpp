@@ -1,0 +1,20 @@
+// Arbitrary bytes as a tokenizer.json; what loads must encode, decode and survive being compiled.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "text/tokenizer.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto tokenizer = tandem::Tokenizer::from_json({reinterpret_cast<const char*>(data), size});
+  if (!tokenizer.ok()) return 0;
+  const std::string_view text = "Hello there's <|a|> na\xc3\xafve  e\xcc\x81 12\n\n\xe6\x97\xa5 aaaaaaaaaaaaaaaa \xff";
+  const auto ids = tokenizer->encode(text, true);
+  const auto compiled = tokenizer->serialize();
+  const auto again = tandem::Tokenizer::from_blob(compiled);
+  if (!again.ok()) std::abort();
+  const auto same = again->encode(text, true);
+  if (ids.ok() != same.ok()) std::abort();
+  if (ids.ok() && (*ids != *same || tokenizer->decode(*ids, false) != again->decode(*same, false))) std::abort();
+  return 0;
+}

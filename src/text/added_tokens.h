@@ -1,0 +1,43 @@
+// Finds added tokens in a text: leftmost, then longest, before anything else looks at the text.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer_blob.h"
+
+namespace tandem {
+
+// A run of text, or an added token.
+struct TextSection {
+  std::string_view text;
+  std::optional<uint32_t> token;
+};
+
+class AddedTokenMatcher {
+ public:
+  AddedTokenMatcher() = default;
+  // `normalized` picks one of the blob's two lists.
+  AddedTokenMatcher(const TokenizerBlob& blob, bool normalized);
+
+  bool empty() const { return count_ == 0; }
+  // Splits valid UTF-8 into sections, appended to `sections`. Empty runs of text are left out.
+  void split(const TokenizerBlob& blob, std::string_view text, std::vector<TextSection>& sections) const;
+
+ private:
+  struct Range {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+  };
+
+  std::optional<AddedRecord> longest_at(const TokenizerBlob& blob, std::string_view text) const;
+
+  bool normalized_ = false;
+  size_t count_ = 0;
+  std::array<Range, 256> by_first_byte_{};
+};
+
+}  // namespace tandem

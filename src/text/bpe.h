@@ -1,0 +1,44 @@
+// Byte-pair encoding of one word: the lowest-ranked pair of neighbours is merged, the leftmost first, until none is
+// left.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tandem/status.h"
+#include "text/tokenizer_blob.h"
+
+namespace tandem {
+
+// Has the buffers of one caller; a word costs no allocation once they have grown.
+class BpeEncoder {
+ public:
+  explicit BpeEncoder(const TokenizerBlob& blob) : blob_(blob) {}
+
+  // Appends the ids of a byte-level word. Takes time n log n at worst.
+  Status encode(std::string_view word, std::vector<int32_t>& ids);
+
+ private:
+  Status start_symbols(std::string_view word);
+  void merge_short();
+  void merge_long();
+
+  struct Link {
+    uint32_t previous;
+    uint32_t next;
+  };
+  struct Candidate {
+    uint32_t rank;
+    uint32_t at;
+    uint32_t merged;
+  };
+
+  const TokenizerBlob& blob_;
+  std::vector<uint32_t> symbols_;
+  std::vector<MergeHit> hits_;  // Of symbol i with its right neighbour; merge_short only.
+  std::vector<Link> links_;     // merge_long only, as the heap.
+  std::vector<Candidate> heap_;
+};
+
+}  // namespace tandem

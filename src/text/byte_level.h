@@ -1,0 +1,19 @@
+// The byte-level alphabet of GPT-2: each of the 256 bytes has a printable character of its own, so that a vocabulary
+// over bytes can be written as text. Bytes that are printable in Latin-1 stand for themselves; the others take the
+// code points from U+0100 on, in order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+// The byte that a character of the alphabet stands for.
+std::optional<uint8_t> byte_of_byte_level(char32_t code_point);
+// The bytes that a vocabulary entry stands for; nothing if a character is outside of the alphabet.
+std::optional<std::string> bytes_from_byte_level(std::string_view token);
+
+}  // namespace tandem

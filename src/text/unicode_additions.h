@@ -1,0 +1,22 @@
+// Letters, marks and numbers that Unicode 15, 15.1 and 16 added.
+//
+// Tokenizers are defined by the tables of the library that made them, and those are of Unicode 16; the system's PCRE2
+// and utf8proc are often older. A text that has none of these characters (nearly all) does not pay for the difference.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace tandem {
+
+struct UnicodeAddition {
+  char32_t first;
+  char32_t last;
+  char category[3];  // General category: "Lo".
+};
+
+std::span<const UnicodeAddition> unicode_additions();
+// True if the text (valid UTF-8) has one of them.
+bool has_unicode_additions(std::string_view text);
+
+}  // namespace tandem
