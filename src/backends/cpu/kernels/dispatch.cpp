@@ -1,0 +1,61 @@
+// Which table runs: what this build has, what the CPU and the operating system can do, and what the user asks for.
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/tables.h"
+#include "base/error.h"
+
+#ifdef TANDEM_KERNELS_X86
+#include <cpuid.h>
+#endif
+
+namespace tandem::cpu {
+namespace {
+
+#ifdef TANDEM_KERNELS_X86
+// Clang 14's __builtin_cpu_supports does not know this one. It uses AVX registers, so the check for AVX2 covers the
+// operating system's part.
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
+std::vector<const KernelTable*> find_available() {
+  std::vector<const KernelTable*> tables = {&portable_kernels()};
+#ifdef TANDEM_KERNELS_X86
+  // These also look at xgetbv: whether the operating system saves the wide registers.
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+  if (avx2) tables.push_back(&kAvx2Kernels);
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vnni")) {
+    tables.push_back(&kAvx512VnniKernels);
+  }
+#endif
+  return tables;
+}
+
+}  // namespace
+
+std::span<const KernelTable* const> available_kernels() {
+  static const std::vector<const KernelTable*> tables = find_available();
+  return tables;
+}
+
+Result<const KernelTable*> choose_kernels() {
+  const char* wanted = std::getenv("TANDEM_ISA");
+  if (wanted == nullptr || *wanted == '\0') return available_kernels().back();
+  std::string names;
+  for (const KernelTable* table : available_kernels()) {
+    if (table->isa == wanted) return table;
+    names += (names.empty() ? "" : ", ") + std::string(table->isa);
+  }
+  return invalid_argument("TANDEM_ISA is '{}', which this CPU or build cannot run; set it to one of: {}, or unset it",
+                          wanted, names);
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,196 @@
+// Element-wise kernels, norms, rope, quantization of activations, conversions, argmax. Included after one simd_*.h;
+// internal linkage (see simd_portable.h). The tail of a row goes through the same vector code as the rest, so that an
+// element's result does not depend on where it stands.
+#pragma once
+
+namespace tandem::cpu {
+namespace {
+
+template <typename Op>
+inline void map1(const float* x, int64_t count, float* y, Op op) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, op(load(x + i)));
+  if (i < count) store_n(y + i, op(load_n(x + i, count - i)), count - i);
+}
+
+template <typename Op>
+inline void map2(const float* a, const float* b, int64_t count, float* y, Op op) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, op(load(a + i), load(b + i)));
+  if (i < count) store_n(y + i, op(load_n(a + i, count - i), load_n(b + i, count - i)), count - i);
+}
+
+void add(const float* a, const float* b, int64_t count, float* y) {
+  map2(a, b, count, y, [](F u, F v) { return u + v; });
+}
+void mul(const float* a, const float* b, int64_t count, float* y) {
+  map2(a, b, count, y, [](F u, F v) { return u * v; });
+}
+void scale(const float* x, float factor, int64_t count, float* y) {
+  map1(x, count, y, [factor](F v) { return v * set1(factor); });
+}
+void silu(const float* x, int64_t count, float* y) { map1(x, count, y, silu_vector); }
+void gelu_tanh(const float* x, int64_t count, float* y) { map1(x, count, y, gelu_tanh_vector); }
+void silu_mul(const float* gate, const float* up, int64_t count, float* y) {
+  map2(gate, up, count, y, [](F g, F u) { return silu_vector(g) * u; });
+}
+void gelu_tanh_mul(const float* gate, const float* up, int64_t count, float* y) {
+  map2(gate, up, count, y, [](F g, F u) { return gelu_tanh_vector(g) * u; });
+}
+void softcap(const float* x, float cap, int64_t count, float* y) {
+  map1(x, count, y, [cap](F v) { return set1(cap) * tanh_vector(v / set1(cap)); });
+}
+
+// Sum over a row of op(vector), in four interleaved vector sums: an order that depends on the length only.
+template <typename Op>
+inline float sum_row(const float* x, int64_t count, Op op) {
+  F sums[4] = {};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    for (int j = 0; j < 4; ++j) sums[j] = sums[j] + op(load(x + i + j * kLanes), kLanes);
+  }
+  for (int j = 0; i + kLanes <= count; i += kLanes, ++j) sums[j] = sums[j] + op(load(x + i), kLanes);
+  if (i < count) sums[3] = sums[3] + op(load_n(x + i, count - i), count - i);
+  return hsum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+void rms_norm(const float* x, int64_t rows, int64_t dim, const float* weight, float weight_offset, float eps,
+              float* y) {
+  for (int64_t row = 0; row < rows; ++row, x += dim, y += dim) {
+    const float squares = sum_row(x, dim, [](F v, int64_t) { return v * v; });
+    const float factor = 1.0f / __builtin_sqrtf(squares / static_cast<float>(dim) + eps);
+    map2(x, weight, dim, y, [=](F v, F w) { return v * set1(factor) * (w + set1(weight_offset)); });
+  }
+}
+
+void layer_norm(const float* x, int64_t rows, int64_t dim, const float* weight, const float* bias, float eps,
+                float* y) {
+  for (int64_t row = 0; row < rows; ++row, x += dim, y += dim) {
+    const float mean = sum_row(x, dim, [](F v, int64_t) { return v; }) / static_cast<float>(dim);
+    const float squares = sum_row(x, dim, [mean](F v, int64_t n) {
+      F d = v - set1(mean);
+      // Lanes beyond the row hold 0 and would count as -mean.
+      for (int64_t i = n; i < kLanes; ++i) d[i] = 0.0f;
+      return d * d;
+    });
+    const float factor = 1.0f / __builtin_sqrtf(squares / static_cast<float>(dim) + eps);
+    map2(x, weight, dim, y, [=](F v, F w) { return (v - set1(mean)) * set1(factor) * w; });
+    if (bias != nullptr) add(y, bias, dim, y);
+  }
+}
+
+void rope(float* x, int64_t heads, int64_t dim, int64_t half, const float* cos, const float* sin, bool interleaved) {
+  for (int64_t head = 0; head < heads; ++head, x += dim) {
+    if (interleaved) {
+      for (int64_t i = 0; i < half; ++i) {
+        const float a = x[2 * i], b = x[2 * i + 1];
+        x[2 * i] = a * cos[i] - b * sin[i];
+        x[2 * i + 1] = b * cos[i] + a * sin[i];
+      }
+      continue;
+    }
+    float* first = x;
+    float* second = x + half;
+    int64_t i = 0;
+    for (; i + kLanes <= half; i += kLanes) {
+      const F a = load(first + i), b = load(second + i), c = load(cos + i), s = load(sin + i);
+      store(first + i, a * c - b * s);
+      store(second + i, b * c + a * s);
+    }
+    if (const int64_t n = half - i; n > 0) {
+      const F a = load_n(first + i, n), b = load_n(second + i, n), c = load_n(cos + i, n), s = load_n(sin + i, n);
+      store_n(first + i, a * c - b * s, n);
+      store_n(second + i, b * c + a * s, n);
+    }
+  }
+}
+
+constexpr uint32_t kInfinityBits = 0x7f800000u;
+
+// The bits of the largest |x|; above kInfinityBits - 1 if one is infinite or NaN.
+inline uint32_t max_magnitude_bits(const float* x, int64_t count) {
+  I largest = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const I bits = (I)((U)load(x + i) & 0x7fffffffu);
+    largest = bits > largest ? bits : largest;
+  }
+  if (i < count) {
+    const I bits = (I)((U)load_n(x + i, count - i) & 0x7fffffffu);
+    largest = bits > largest ? bits : largest;
+  }
+  int32_t result = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) result = largest[lane] > result ? largest[lane] : result;
+  return static_cast<uint32_t>(result);
+}
+
+// The integers next to x (|x| < 2^22), to even on ties, modulo 256.
+inline B round_to_bytes(F x) { return low_bytes((U)(x + set1(kRoundMagic))); }
+
+template <typename Op>
+inline void map_to_bytes(const float* x, int64_t count, uint8_t* y, Op op) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const B bytes = round_to_bytes(op(load(x + i)));
+    __builtin_memcpy(y + i, &bytes, sizeof(bytes));
+  }
+  if (i < count) {
+    const B bytes = round_to_bytes(op(load_n(x + i, count - i)));
+    __builtin_memcpy(y + i, &bytes, static_cast<size_t>(count - i));
+  }
+}
+
+void quantize_rows(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
+                   float* scales) {
+  for (int64_t row = 0; row < rows; ++row, x += x_stride, codes += stride) {
+    const uint32_t bits = max_magnitude_bits(x, cols);
+    const float largest = __builtin_bit_cast(float, bits);
+    uint8_t* out = reinterpret_cast<uint8_t*>(codes);
+    if (bits == 0 || bits >= kInfinityBits) {
+      scales[row] = bits == 0 ? 0.0f : __builtin_nanf("");
+      __builtin_memset(out, 0, static_cast<size_t>(stride));
+      continue;
+    }
+    scales[row] = largest / 127.0f;
+    if (largest > 1e-30f) {
+      const float inverse = 127.0f / largest;
+      map_to_bytes(x, cols, out, [inverse](F v) { return v * set1(inverse); });
+    } else {  // The inverse would overflow.
+      map_to_bytes(x, cols, out, [largest](F v) { return v / set1(largest) * set1(127.0f); });
+    }
+    __builtin_memset(out + cols, 0, static_cast<size_t>(stride - cols));
+  }
+}
+
+void convert_f32_from_f16(const uint16_t* x, int64_t count, float* y) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, load_f16(x + i));
+  if (i < count) store_n(y + i, load_f16_n(x + i, count - i), count - i);
+}
+
+void convert_f16_from_f32(const float* x, int64_t count, uint16_t* y) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store_f16(y + i, load(x + i));
+  if (i < count) store_f16_n(y + i, load_n(x + i, count - i), count - i);
+}
+
+int64_t argmax(const float* x, int64_t count) {
+  constexpr float kLowest = -__builtin_inff();
+  // The largest value, then its first place. A comparison with NaN is false, so NaN never gets in.
+  F best[4] = {set1(kLowest), set1(kLowest), set1(kLowest), set1(kLowest)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    for (int j = 0; j < 4; ++j) best[j] = vmax(load(x + i + j * kLanes), best[j]);
+  }
+  const F all = vmax(vmax(best[0], best[1]), vmax(best[2], best[3]));
+  float largest = kLowest;
+  for (int64_t lane = 0; lane < kLanes; ++lane) largest = all[lane] > largest ? all[lane] : largest;
+  for (; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+  for (i = 0; i < count; ++i) {
+    if (x[i] == largest) return i;
+  }
+  return 0;  // Nothing but NaN, or nothing at all.
+}
+
+}  // namespace
+}  // namespace tandem::cpu

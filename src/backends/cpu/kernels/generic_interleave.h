@@ -1,0 +1,28 @@
+// Rows of activations, brought into the order in which a register tile reads them. Included after one simd_*.h and
+// generic_math.h; internal linkage (see simd_portable.h).
+#pragma once
+
+namespace tandem::cpu {
+namespace {
+
+constexpr int64_t kInterleaveSlack = kLanes;  // Words written beyond the last one.
+
+// out[i * rows + r] = x[r * stride + i] for `rows` <= kLanes rows of `count` 32-bit words of any kind. A tile that
+// reads its rows where they are touches as many cache lines as it has rows, which all fall into the same few cache sets
+// when the stride is a power of two.
+inline void interleave_rows(const float* x, int64_t stride, int64_t rows, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t n = count - i < kLanes ? count - i : kLanes;
+    F block[kLanes];
+    for (int64_t r = 0; r < kLanes; ++r) {
+      const float* at = x + r * stride + i;
+      block[r] = r >= rows ? set1(0.0f) : n == kLanes ? load(at) : load_n(at, n);
+    }
+    transpose(block);
+    // Whole vectors: what is written too much is overwritten by the next one.
+    for (int64_t j = 0; j < n; ++j) store(out + (i + j) * rows, block[j]);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::cpu

@@ -1,0 +1,48 @@
+// Everything generic, put into a KernelTable. A table_<isa>.cpp includes its simd_*.h, then this, and names its integer
+// linear kernels.
+#pragma once
+
+#include "backends/cpu/kernels/tables.h"
+#include "backends/cpu/kernels/unroll.h"
+
+// In this order: each uses the ones before it.
+#include "backends/cpu/kernels/generic_math.h"
+//
+#include "backends/cpu/kernels/generic_elementwise.h"
+#include "backends/cpu/kernels/generic_interleave.h"
+//
+#include "backends/cpu/kernels/generic_attention.h"
+#include "backends/cpu/kernels/generic_linear_float.h"
+
+namespace tandem::cpu {
+namespace {
+
+template <void (*LinearI8)(const LinearTask&), void (*LinearLpbq4)(const LinearTask&)>
+void linear(const LinearTask& task) {
+  switch (task.weight->format) {
+    case WeightFormat::kF32: linear_float<WeightFormat::kF32>(task); return;
+    case WeightFormat::kF16: linear_float<WeightFormat::kF16>(task); return;
+    case WeightFormat::kBF16: linear_float<WeightFormat::kBF16>(task); return;
+    case WeightFormat::kI8: LinearI8(task); return;
+    case WeightFormat::kLpbq4: LinearLpbq4(task); return;
+  }
+}
+
+template <uint64_t (*IntScratch)(const PackedMatrix&, int64_t)>
+uint64_t linear_scratch_bytes(const PackedMatrix& weight, int64_t tokens) {
+  const bool is_int = weight.format == WeightFormat::kI8 || weight.format == WeightFormat::kLpbq4;
+  return is_int ? IntScratch(weight, tokens) : linear_float_scratch(weight, tokens);
+}
+
+}  // namespace
+}  // namespace tandem::cpu
+
+#define TANDEM_KERNEL_TABLE(isa_name, linear_i8, linear_lpbq4, int_scratch)                                          \
+  {                                                                                                                  \
+    .isa = isa_name, .linear = linear<linear_i8, linear_lpbq4>,                                                      \
+    .linear_scratch_bytes = linear_scratch_bytes<int_scratch>, .quantize_rows = quantize_rows, .rms_norm = rms_norm, \
+    .layer_norm = layer_norm, .add = add, .mul = mul, .scale = scale, .silu = silu, .gelu_tanh = gelu_tanh,          \
+    .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul, .softcap = softcap, .rope = rope, .store_kv = store_kv,    \
+    .attention = attention, .attention_scratch_floats = attention_scratch_floats,                                    \
+    .f32_from_f16 = convert_f32_from_f16, .f16_from_f32 = convert_f16_from_f32, .argmax = argmax,                    \
+  }

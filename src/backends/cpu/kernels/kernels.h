@@ -1,0 +1,119 @@
+// The CPU's kernels: pure functions over plain pointers, one table per instruction set, chosen once at run time.
+//
+// Every variant of a function gives the same result as the portable one: exactly for integers; for floats up to the
+// rounding of another order of additions. Within one table, a token's result never depends on how many other tokens are
+// in the call: prefill and decode agree to the bit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "backends/cpu/kernels/packed_matrix.h"
+#include "base/dtype.h"
+#include "tandem/status.h"
+
+namespace tandem::cpu {
+
+// Rows of activations as int8, one scale per row: x ~ scale * code, code in -127..127.
+struct QuantizedRows {
+  const int8_t* codes = nullptr;  // [rows, stride], zero from cols up to the padded cols of the weight.
+  int64_t stride = 0;             // A multiple of kColAlign.
+  const float* scales = nullptr;  // [rows]
+};
+
+// What a linear layer computes: y[n, row] = sum over cols x[n, col] * w[row, col] (+ bias[row]), for all n tokens and
+// the rows of panels [panel_begin, panel_end). Rows beyond w.rows are never written.
+struct LinearTask {
+  const PackedMatrix* weight = nullptr;
+  int64_t panel_begin = 0;
+  int64_t panel_end = 0;
+  int64_t tokens = 0;
+  const float* x = nullptr;  // Float formats: [tokens, x_stride].
+  int64_t x_stride = 0;
+  QuantizedRows quantized;  // kI8, kLpbq4.
+  const float* bias = nullptr;
+  float* y = nullptr;  // [tokens, y_stride]
+  int64_t y_stride = 0;
+  uint8_t* scratch = nullptr;  // linear_scratch_bytes() of this thread, 64-byte aligned.
+};
+
+// Keys or values of one KV head: `slots` rows of `dim` numbers, `dim` apart.
+struct KvHead {
+  DType dtype = DType::kF32;       // kF32, kF16 or kU8
+  void* data = nullptr;            // [slots, dim]
+  float* scale_and_min = nullptr;  // kU8: [slots, 2]; value = scale * code + min, set when the row is stored.
+};
+
+// Attention of the query heads that share one KV head, for a run of tokens. out = softmax(cap(q.k * scale) + mask) . v
+struct AttentionTask {
+  const float* q = nullptr;  // Query (token t, group member g) is at q + t * q_stride + g * dim.
+  int64_t q_stride = 0;
+  float* out = nullptr;  // Laid out like q.
+  int64_t out_stride = 0;
+  int64_t tokens = 0;
+  int64_t group = 1;  // Query heads per KV head.
+  int64_t dim = 0;
+  KvHead k;
+  KvHead v;
+  int64_t slots = 0;  // Slots [0, slots) are looked at.
+  // [tokens, mask_stride]; 0 visible, -infinity masked, other values are added. None: all slots are visible.
+  const float* mask = nullptr;
+  int64_t mask_stride = 0;
+  float scale = 1.0f;
+  float softcap = 0.0f;      // 0: none.
+  float* scratch = nullptr;  // attention_scratch_floats() floats, 64-byte aligned.
+};
+
+struct KernelTable {
+  std::string_view isa;  // "portable", "avx2", "avx512vnni"
+
+  // Linear layers, by weight format.
+  void (*linear)(const LinearTask& task);
+  // Bytes of scratch that linear() needs for a matrix and a number of tokens.
+  uint64_t (*linear_scratch_bytes)(const PackedMatrix& weight, int64_t tokens);
+  // codes/scales from floats; writes zeros from cols to stride. An all-zero row gets scale 0. NaN or infinity gives
+  // scale NaN (so that it stays visible in the result).
+  void (*quantize_rows)(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
+                        float* scales);
+
+  // Rows of `dim` floats. y may be x. weight_offset is added to each weight (Gemma's 1 + w).
+  void (*rms_norm)(const float* x, int64_t rows, int64_t dim, const float* weight, float weight_offset, float eps,
+                   float* y);
+  void (*layer_norm)(const float* x, int64_t rows, int64_t dim, const float* weight, const float* bias, float eps,
+                     float* y);
+
+  // Element-wise; y may be an input.
+  void (*add)(const float* a, const float* b, int64_t count, float* y);
+  void (*mul)(const float* a, const float* b, int64_t count, float* y);
+  void (*scale)(const float* x, float factor, int64_t count, float* y);
+  void (*silu)(const float* x, int64_t count, float* y);
+  void (*gelu_tanh)(const float* x, int64_t count, float* y);
+  void (*silu_mul)(const float* gate, const float* up, int64_t count, float* y);
+  void (*gelu_tanh_mul)(const float* gate, const float* up, int64_t count, float* y);
+  void (*softcap)(const float* x, float cap, int64_t count, float* y);
+
+  // Rotates the first 2 * half entries of each of `heads` heads of `dim` entries of one token, in place.
+  // Half-split pairs (i, i + half), or interleaved pairs (2i, 2i + 1).
+  void (*rope)(float* x, int64_t heads, int64_t dim, int64_t half, const float* cos, const float* sin,
+               bool interleaved);
+
+  // Stores one row of `dim` floats as row `slot` of a KV head.
+  void (*store_kv)(const float* row, int64_t dim, int64_t slot, const KvHead& head);
+  void (*attention)(const AttentionTask& task);
+  uint64_t (*attention_scratch_floats)(int64_t tokens, int64_t group, int64_t dim);
+
+  void (*f32_from_f16)(const uint16_t* x, int64_t count, float* y);
+  void (*f16_from_f32)(const float* x, int64_t count, uint16_t* y);
+  // Index of the largest; the lowest index on ties; NaN never wins. 0 if there is nothing but NaN, or nothing.
+  int64_t (*argmax)(const float* x, int64_t count);
+};
+
+// All tables that this build has and this CPU can run, slowest first.
+std::span<const KernelTable* const> available_kernels();
+// The fastest, or the one named by the environment variable TANDEM_ISA ("portable", "avx2", "avx512vnni").
+// An unknown or impossible name is an error that lists what there is.
+Result<const KernelTable*> choose_kernels();
+const KernelTable& portable_kernels();
+
+}  // namespace tandem::cpu

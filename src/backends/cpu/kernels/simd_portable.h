@@ -1,0 +1,95 @@
+// The vector type that the generic_*.h kernels are written in, for any CPU: 4 floats as a compiler vector extension
+// (SSE2 on x86-64, NEON on ARM). A source file includes exactly one simd_*.h, then the generic ones; all of it has
+// internal linkage, so that code built for different instruction sets never meets in the linker.
+//
+// Each simd_*.h defines kLanes, the types F (floats) and U (their bits), and the functions below; + - * / < > == ?: and
+// bit operations come from the compiler.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/half.h"
+
+namespace tandem::cpu {
+namespace {
+
+constexpr int64_t kLanes = 4;
+typedef float F __attribute__((vector_size(16)));
+typedef uint32_t U __attribute__((vector_size(16)));
+typedef int32_t I __attribute__((vector_size(16)));
+typedef uint8_t B __attribute__((vector_size(4)));  // One byte per lane.
+typedef uint16_t Half4 __attribute__((vector_size(8)));
+
+// Register tiles: accumulators are tokens x panels x (16 / kLanes), and 16 registers must hold them.
+constexpr int kTileTokens = 2;
+constexpr int kTilePanels = 1;
+// Whether 16-bit weights are converted once per panel and block of tokens instead of once per tile.
+constexpr bool kExpandHalf = true;
+constexpr int kDecodePanels = 1;
+// Of the attention's matrix products: rows x vectors.
+constexpr int kMatmulRows = 2;
+constexpr int kMatmulVectors = 4;
+
+inline F set1(float x) { return F{x, x, x, x}; }
+inline U set1_bits(uint32_t x) { return U{x, x, x, x}; }
+
+inline F load(const float* p) {
+  F v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+inline void store(float* p, F v) { __builtin_memcpy(p, &v, sizeof(v)); }
+// The first n < kLanes lanes; the others load as 0 and are not stored.
+inline F load_n(const float* p, int64_t n) {
+  F v = {};
+  __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(float));
+  return v;
+}
+inline void store_n(float* p, F v, int64_t n) { __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(float)); }
+
+inline F fma(F a, F b, F c) { return a * b + c; }
+inline float hsum(F v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+inline F zip_lo(F a, F b) { return F{a[0], b[0], a[1], b[1]}; }
+inline F zip_hi(F a, F b) { return F{a[2], b[2], a[3], b[3]}; }
+
+// The lowest byte of each lane.
+inline B low_bytes(U v) { return __builtin_convertvector(v, B); }
+
+inline F load_f16(const uint16_t* p) {
+  Half4 half;
+  __builtin_memcpy(&half, p, sizeof(half));
+  const U bits = __builtin_convertvector(half, U);
+  const U magnitude = (bits & 0x7fffu) << 13;
+  // The exponent moves from bias 15 to 127 by a multiplication, which also makes subnormals normal.
+  const U finite = (U)((F)magnitude * set1(0x1p112f));
+  const U value = magnitude >= set1_bits(0x0f800000u) ? (magnitude | 0x7f800000u) : finite;
+  return (F)(value | ((bits & 0x8000u) << 16));
+}
+inline F load_bf16(const uint16_t* p) {
+  Half4 half;
+  __builtin_memcpy(&half, p, sizeof(half));
+  return (F)(__builtin_convertvector(half, U) << 16);
+}
+inline F load_u8(const uint8_t* p) {
+  B bytes;
+  __builtin_memcpy(&bytes, p, sizeof(bytes));
+  return __builtin_convertvector(__builtin_convertvector(bytes, U), F);
+}
+inline F load_f16_n(const uint16_t* p, int64_t n) {
+  uint16_t buffer[kLanes] = {};
+  __builtin_memcpy(buffer, p, static_cast<size_t>(n) * sizeof(uint16_t));
+  return load_f16(buffer);
+}
+inline F load_u8_n(const uint8_t* p, int64_t n) {
+  uint8_t buffer[kLanes] = {};
+  __builtin_memcpy(buffer, p, static_cast<size_t>(n));
+  return load_u8(buffer);
+}
+inline void store_f16_n(uint16_t* p, F v, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) p[i] = f16_from_f32(v[i]);
+}
+inline void store_f16(uint16_t* p, F v) { store_f16_n(p, v, kLanes); }
+
+}  // namespace
+}  // namespace tandem::cpu

@@ -1,0 +1,11 @@
+// The table for CPUs with AVX2, FMA and F16C (Haswell, Zen and later).
+#include "backends/cpu/kernels/simd_avx2.h"
+//
+#include "backends/cpu/kernels/generic_table.h"
+
+namespace tandem::cpu {
+
+constexpr KernelTable kAvx2Kernels =
+    TANDEM_KERNEL_TABLE("avx2", linear_i8_avx2, linear_lpbq4_avx2, linear_int_scratch_avx2);
+
+}  // namespace tandem::cpu

@@ -1,0 +1,11 @@
+// The table for CPUs with AVX-512 F, BW, VL, DQ and VNNI (Cascade Lake, Ice Lake, Zen 4 and later).
+#include "backends/cpu/kernels/simd_avx512vnni.h"
+//
+#include "backends/cpu/kernels/generic_table.h"
+
+namespace tandem::cpu {
+
+constexpr KernelTable kAvx512VnniKernels =
+    TANDEM_KERNEL_TABLE("avx512vnni", linear_int_avx512vnni, linear_int_avx512vnni, linear_int_scratch_avx512vnni);
+
+}  // namespace tandem::cpu

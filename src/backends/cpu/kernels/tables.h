@@ -1,0 +1,26 @@
+// What the per-instruction-set files offer to each other and to dispatch.cpp. Nothing here is inline: see
+// kernels.cmake.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/kernels/kernels.h"
+
+namespace tandem::cpu {
+
+// Linear layers of the integer formats, kI8 and kLpbq4.
+void linear_int_portable(const LinearTask& task);
+uint64_t linear_int_scratch_portable(const PackedMatrix& weight, int64_t tokens);
+
+#ifdef TANDEM_KERNELS_X86
+extern const KernelTable kAvx2Kernels;
+void linear_i8_avx2(const LinearTask& task);
+void linear_lpbq4_avx2(const LinearTask& task);
+uint64_t linear_int_scratch_avx2(const PackedMatrix& weight, int64_t tokens);
+
+extern const KernelTable kAvx512VnniKernels;
+void linear_int_avx512vnni(const LinearTask& task);
+uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens);
+#endif
+
+}  // namespace tandem::cpu

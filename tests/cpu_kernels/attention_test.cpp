@@ -1,0 +1,267 @@
+// Attention and the KV cache, against double precision; masked slots, other tokens and unused slots must not matter.
+#include <cstring>
+
+#include "base/half.h"
+#include "cpu_kernels/kernel_test.h"
+
+namespace tandem::cpu {
+namespace {
+
+// A cache of one KV head, filled through store_kv.
+struct Cache {
+  Cache(const KernelTable& k, DType dtype, int64_t slots, int64_t dim, Random& random, float spread = 1.0f)
+      : kernels(k), count(slots), width(dim) {
+    data.resize(dtype_bytes(dtype, static_cast<size_t>(slots * dim)));
+    scales.assign(static_cast<size_t>(2 * slots), 0.0f);
+    head = {dtype, data.data(), scales.data()};
+    for (int64_t s = 0; s < slots; ++s) {
+      const std::vector<float> row = random.normals(dim, spread);
+      k.store_kv(row.data(), dim, s, head);
+    }
+  }
+  double value(int64_t slot, int64_t d) const {
+    const size_t at = static_cast<size_t>(slot * width + d);
+    if (head.dtype == DType::kF32) {
+      float v;
+      std::memcpy(&v, data.data() + at * 4, 4);
+      return double{v};
+    }
+    if (head.dtype == DType::kF16) {
+      uint16_t v;
+      std::memcpy(&v, data.data() + at * 2, 2);
+      return double{f32_from_f16(v)};
+    }
+    return double{scales[static_cast<size_t>(2 * slot)]} * data[at] + double{scales[static_cast<size_t>(2 * slot + 1)]};
+  }
+  // What memory that nobody wrote may hold.
+  void poison(int64_t slot) {
+    std::memset(data.data() + dtype_bytes(head.dtype, static_cast<size_t>(slot * width)), 0xff,
+                dtype_bytes(head.dtype, static_cast<size_t>(width)));
+    scales[static_cast<size_t>(2 * slot)] = kNan;
+    scales[static_cast<size_t>(2 * slot + 1)] = -kInf;
+  }
+  const KernelTable& kernels;
+  int64_t count, width;
+  std::vector<uint8_t> data;
+  std::vector<float> scales;
+  KvHead head;
+};
+
+struct Problem {
+  int64_t tokens, group, dim, slots, q_stride, mask_stride;
+  std::vector<float> q, mask;
+  float scale, softcap;
+};
+
+// Token t sees slots up to slots - tokens + t, less some random ones.
+Problem make_problem(int64_t tokens, int64_t group, int64_t dim, int64_t slots, Random& random) {
+  Problem p{tokens, group, dim, slots, group * dim + 3, slots + 2, {}, {}, 0.3f, 0.0f};
+  p.q = random.normals(tokens * p.q_stride);
+  p.mask.assign(static_cast<size_t>(tokens * p.mask_stride), 0.0f);
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t s = 0; s < slots; ++s) {
+      float& m = p.mask[static_cast<size_t>(t * p.mask_stride + s)];
+      if (s > slots - tokens + t || random.integer(0, 9) == 0) m = -kInf;
+      if (m == 0.0f && random.integer(0, 19) == 0) m = random.normal();
+    }
+  }
+  return p;
+}
+
+std::vector<float> run(const KernelTable& k, const Problem& p, const Cache& keys, const Cache& values, int64_t token,
+                       int64_t tokens, int64_t slots) {
+  AlignedBuffer<float> scratch(k.attention_scratch_floats(tokens, p.group, p.dim));
+  std::vector<float> out(static_cast<size_t>(tokens * p.group * p.dim));
+  AttentionTask task;
+  task.q = p.q.data() + token * p.q_stride;
+  task.q_stride = p.q_stride;
+  task.out = out.data();
+  task.out_stride = p.group * p.dim;
+  task.tokens = tokens;
+  task.group = p.group;
+  task.dim = p.dim;
+  task.k = keys.head;
+  task.v = values.head;
+  task.slots = slots;
+  task.mask = p.mask.empty() ? nullptr : p.mask.data() + token * p.mask_stride;
+  task.mask_stride = p.mask_stride;
+  task.scale = p.scale;
+  task.softcap = p.softcap;
+  task.scratch = scratch.data;
+  k.attention(task);
+  return out;
+}
+
+std::vector<double> reference(const Problem& p, const Cache& keys, const Cache& values) {
+  std::vector<double> out(static_cast<size_t>(p.tokens * p.group * p.dim));
+  for (int64_t t = 0; t < p.tokens; ++t) {
+    for (int64_t g = 0; g < p.group; ++g) {
+      const float* q = p.q.data() + t * p.q_stride + g * p.dim;
+      double* y = out.data() + (t * p.group + g) * p.dim;
+      std::vector<double> weights(static_cast<size_t>(p.slots));
+      double sum = 0;
+      for (int64_t s = 0; s < p.slots; ++s) {
+        const float mask = p.mask[static_cast<size_t>(t * p.mask_stride + s)];
+        if (mask == -kInf) continue;
+        double score = 0;
+        for (int64_t d = 0; d < p.dim; ++d) score += double{q[d]} * keys.value(s, d);
+        score *= double{p.scale};
+        if (p.softcap != 0) score = double{p.softcap} * std::tanh(score / double{p.softcap});
+        sum += weights[static_cast<size_t>(s)] = std::exp(score + double{mask});
+      }
+      for (int64_t s = 0; s < p.slots; ++s) {
+        if (weights[static_cast<size_t>(s)] == 0) continue;
+        for (int64_t d = 0; d < p.dim; ++d) y[d] += weights[static_cast<size_t>(s)] / sum * values.value(s, d);
+      }
+    }
+  }
+  return out;
+}
+
+constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kU8};
+
+class Attention : public EachIsa {};
+TANDEM_EACH_ISA(Attention);
+
+TEST_P(Attention, MatchesDoublePrecision) {
+  Random random(30);
+  for (int round = 0; round < 90; ++round) {
+    const int64_t dims[] = {4, 20, 32, 64, 80, 128};
+    const int64_t dim = dims[random.integer(0, 5)], slots = random.integer(1, 200);
+    const Cache keys(k(), kTypes[round % 3], slots, dim, random),
+        values(k(), kTypes[round / 3 % 3], slots, dim, random);
+    Problem p = make_problem(random.integer(1, std::min<int64_t>(slots, 20)), random.integer(1, 7), dim, slots, random);
+    if (round % 4 == 0) p.softcap = 5.0f;
+    const std::vector<float> got = run(k(), p, keys, values, 0, p.tokens, slots);
+    const std::vector<double> want = reference(p, keys, values);
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << "round " << round << " at " << i;
+  }
+}
+
+// Scores so far apart that naive exponentials overflow.
+TEST_P(Attention, LargeScores) {
+  Random random(31);
+  const Cache keys(k(), DType::kF32, 150, 64, random, 50.0f), values(k(), DType::kF32, 150, 64, random);
+  const Problem p = make_problem(3, 2, 64, 150, random);
+  const std::vector<float> got = run(k(), p, keys, values, 0, p.tokens, 150);
+  for (const float v : got) ASSERT_TRUE(std::isfinite(v));
+}
+
+TEST_P(Attention, MaskedAndUnusedSlotsDoNotMatter) {
+  Random random(32);
+  for (const DType type : kTypes) {
+    const int64_t slots = 300, visible = 100, dim = 48;
+    Cache keys(k(), type, slots, dim, random), values(k(), type, slots, dim, random);
+    Problem p = make_problem(4, 3, dim, slots, random);
+    for (int64_t t = 0; t < p.tokens; ++t) {
+      for (int64_t s = visible; s < slots; ++s) p.mask[static_cast<size_t>(t * p.mask_stride + s)] = -kInf;
+      p.mask[static_cast<size_t>(t * p.mask_stride + 5)] = -kInf;
+    }
+    const std::vector<float> clean = run(k(), p, keys, values, 0, p.tokens, slots);
+    const std::vector<float> fewer = run(k(), p, keys, values, 0, p.tokens, visible);
+    keys.poison(5);
+    values.poison(5);
+    for (int64_t s = visible; s < slots; ++s) {
+      keys.poison(s);
+      values.poison(s);
+    }
+    const std::vector<float> poisoned = run(k(), p, keys, values, 0, p.tokens, slots);
+    EXPECT_EQ(0, std::memcmp(clean.data(), fewer.data(), clean.size() * sizeof(float))) << dtype_name(type);
+    EXPECT_EQ(0, std::memcmp(clean.data(), poisoned.data(), clean.size() * sizeof(float))) << dtype_name(type);
+  }
+}
+
+TEST_P(Attention, TokensDoNotInfluenceEachOther) {
+  Random random(33);
+  for (const DType type : kTypes) {
+    const Cache keys(k(), type, 200, 64, random), values(k(), type, 200, 64, random);
+    const Problem p = make_problem(30, 3, 64, 200, random);
+    const std::vector<float> all = run(k(), p, keys, values, 0, p.tokens, 200);
+    for (int64_t begin = 0, count = 1; begin + count <= p.tokens; begin += count, ++count) {
+      // Slots beyond the last visible one of these tokens are left out, as decoding does.
+      const std::vector<float> part = run(k(), p, keys, values, begin, count, 200 - p.tokens + begin + count);
+      ASSERT_EQ(0, std::memcmp(part.data(), all.data() + begin * p.group * p.dim, part.size() * sizeof(float)))
+          << dtype_name(type) << ", tokens " << begin << " to " << begin + count;
+    }
+  }
+}
+
+// A NaN that one token sees stays in that token, and stays visible there.
+TEST_P(Attention, NanReachesOnlyThoseThatSeeIt) {
+  Random random(34);
+  for (const DType type : kTypes) {
+    Cache keys(k(), type, 80, 32, random), values(k(), type, 80, 32, random);
+    Problem p = make_problem(2, 2, 32, 80, random);
+    p.mask[79] = -kInf;
+    p.mask[static_cast<size_t>(p.mask_stride + 79)] = 0.0f;
+    const std::vector<float> clean = run(k(), p, keys, values, 0, 2, 80);
+    for (const bool poison_keys : {false, true}) {
+      (poison_keys ? keys : values).poison(79);
+      const std::vector<float> got = run(k(), p, keys, values, 0, 2, 80);
+      for (size_t i = 0; i < 64; ++i) {
+        EXPECT_EQ(got[i], clean[i]);
+        EXPECT_TRUE(std::isnan(got[64 + i]));
+      }
+    }
+  }
+}
+
+TEST_P(Attention, NothingVisibleGivesZeros) {
+  Random random(35);
+  Cache keys(k(), DType::kF32, 70, 16, random), values(k(), DType::kF32, 70, 16, random);
+  Problem p = make_problem(2, 2, 16, 70, random);
+  for (int64_t s = 0; s < 70; ++s) p.mask[static_cast<size_t>(s)] = -kInf;
+  const std::vector<float> got = run(k(), p, keys, values, 0, 2, 70);
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(got[i], 0.0f);
+  EXPECT_NE(got[32], 0.0f);
+  for (const float v : run(k(), p, keys, values, 0, 2, 0)) EXPECT_EQ(v, 0.0f);
+}
+
+TEST_P(Attention, NoMaskIsAMaskOfZeros) {
+  Random random(37);
+  const Cache keys(k(), DType::kF16, 100, 32, random), values(k(), DType::kF16, 100, 32, random);
+  Problem p = make_problem(3, 2, 32, 100, random);
+  p.mask.assign(p.mask.size(), 0.0f);
+  const std::vector<float> zeros = run(k(), p, keys, values, 0, 3, 100);
+  p.mask.clear();
+  EXPECT_EQ(run(k(), p, keys, values, 0, 3, 100), zeros);
+}
+
+TEST_P(Attention, StoredRowsAreTheNearestCodes) {
+  Random random(36);
+  for (int64_t dim = 1; dim < 70; ++dim) {
+    const float spread = std::pow(10.0f, static_cast<float>(random.integer(-43, 36)));
+    std::vector<float> row = random.normals(dim, spread);
+    const auto [low, high] = std::minmax_element(row.begin(), row.end());
+    std::vector<uint8_t> codes(static_cast<size_t>(3 * dim), 77);
+    float scales[6] = {};
+    k().store_kv(row.data(), dim, 1, {DType::kU8, codes.data(), scales});
+    const float step = (*high - *low) / 255.0f;
+    ASSERT_EQ(scales[2], step);
+    ASSERT_EQ(scales[3], *low);
+    for (int64_t i = 0; i < dim; ++i) {
+      const int code = codes[static_cast<size_t>(dim + i)];
+      const float x = row[static_cast<size_t>(i)];
+      if (step == 0) {
+        ASSERT_EQ(code, 0);
+      } else {
+        ASSERT_NEAR(code, std::min(255.0, double{x - *low} / double{step}), 0.5001);
+      }
+      ASSERT_EQ(codes[static_cast<size_t>(i)], 77);
+      ASSERT_EQ(codes[static_cast<size_t>(2 * dim + i)], 77);
+    }
+  }
+  const std::vector<float> constant(9, -2.5f), odd = {1, 2, kNan, 4};
+  std::vector<uint8_t> codes(9, 77);
+  float scales[2];
+  k().store_kv(constant.data(), 9, 0, {DType::kU8, codes.data(), scales});
+  EXPECT_EQ(scales[0], 0.0f);
+  EXPECT_EQ(scales[1], -2.5f);
+  EXPECT_EQ(codes, std::vector<uint8_t>(9, 0));
+  k().store_kv(odd.data(), 4, 0, {DType::kU8, codes.data(), scales});
+  EXPECT_TRUE(std::isnan(scales[0]));
+  EXPECT_TRUE(std::isnan(scales[1]));
+}
+
+}  // namespace
+}  // namespace tandem::cpu
