@@ -47,7 +47,8 @@ struct WeightEntry {
   Range data;
   Range scales;
   Range multipliers;
-  Range row_sums;
+
+  uint64_t bytes() const { return data.size + scales.size + multipliers.size; }
 };
 
 struct VectorEntry {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -19,6 +20,7 @@ constexpr size_t kMaxNameBytes = 512;
 constexpr size_t kMaxSegments = 1u << 16;
 constexpr size_t kMaxWeights = 1u << 16;
 constexpr size_t kMaxMethods = 64;
+constexpr size_t kMaxGraph = 1u << 16;
 constexpr size_t kMaxFigures = 1024;
 constexpr size_t kMaxOpTensors = 16;
 constexpr size_t kMaxDims = 4;
@@ -38,6 +40,15 @@ Result<std::string> name_of(const flatbuffers::String* s) {
 template <typename T>
 flatbuffers::uoffset_t size_of(const flatbuffers::Vector<T>* v) {
   return v == nullptr ? 0 : v->size();
+}
+
+// An element of a list of numbers. FlatBuffers' verifier looks at the alignment of a list's length, not at that of its
+// elements, so a hostile head may have 8-byte numbers at any multiple of 4.
+template <typename T>
+T number_at(const flatbuffers::Vector<T>& v, flatbuffers::uoffset_t i) {
+  T value;
+  std::memcpy(&value, v.Data() + i * sizeof(T), sizeof(T));
+  return flatbuffers::EndianScalar(value);
 }
 
 template <typename T>
@@ -133,7 +144,6 @@ class Decoder {
       TANDEM_ASSIGN(entry.data, range(w->data(), entry.name));
       TANDEM_ASSIGN(entry.scales, range(w->scales(), entry.name));
       TANDEM_ASSIGN(entry.multipliers, range(w->multipliers(), entry.name));
-      TANDEM_ASSIGN(entry.row_sums, range(w->row_sums(), entry.name));
       out_.weights.push_back(std::move(entry));
     }
     return ok_status();
@@ -202,6 +212,8 @@ class Decoder {
     TANDEM_ASSIGN(graph.name, name_of(m.name()));
     graph.tokens = m.tokens();
     graph.context = m.context();
+    TANDEM_TRY(at_most(m.tensors(), kMaxGraph, "tensors in a method"));
+    TANDEM_TRY(at_most(m.ops(), kMaxGraph, "ops in a method"));
     for (flatbuffers::uoffset_t i = 0; i < size_of(m.tensors()); ++i) {
       TANDEM_ASSIGN(ir::Tensor t, tensor(*m.tensors()->Get(i)));
       graph.tensors.push_back(std::move(t));
@@ -228,7 +240,7 @@ class Decoder {
       return corrupt("tensor \"{}\" has {} dimensions, and 1 to {} are possible", tensor.name, size_of(t.shape()),
                      kMaxDims);
     }
-    for (flatbuffers::uoffset_t i = 0; i < size_of(t.shape()); ++i) tensor.shape.push_back(t.shape()->Get(i));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(t.shape()); ++i) tensor.shape.push_back(number_at(*t.shape(), i));
     TANDEM_ASSIGN(tensor.encoding.kind, enum_of<ir::EncodingKind>(t.encoding(), ir::kEncodingKindCount, "encoding"));
     tensor.encoding.scale = t.scale();
     tensor.encoding.zero_point = t.zero_point();

@@ -11,10 +11,9 @@ fbs::Range range_of(const Range& range) { return {range.segment, range.offset, r
 
 Offset<fbs::Weight> encode_weight(FlatBufferBuilder& b, const WeightEntry& w) {
   const auto name = b.CreateString(w.name);
-  const fbs::Range data = range_of(w.data), scales = range_of(w.scales), multipliers = range_of(w.multipliers),
-                   row_sums = range_of(w.row_sums);
+  const fbs::Range data = range_of(w.data), scales = range_of(w.scales), multipliers = range_of(w.multipliers);
   return fbs::CreateWeight(b, name, static_cast<uint8_t>(w.format), static_cast<uint8_t>(w.layout), w.block, w.rows,
-                           w.cols, &data, &scales, &multipliers, &row_sums);
+                           w.cols, &data, &scales, &multipliers);
 }
 
 Offset<fbs::Method> encode_method(FlatBufferBuilder& b, const ir::Graph& graph) {

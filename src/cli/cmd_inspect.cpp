@@ -22,10 +22,6 @@ struct Options {
   bool dump_ir = false;
 };
 
-uint64_t weight_bytes(const WeightEntry& w) {
-  return w.data.size + w.scales.size + w.multipliers.size + w.row_sums.size;
-}
-
 const char* mode_of(const ArtifactHead& head) { return head.methods.size() > 1 ? "hybrid" : "kv"; }
 
 Json border_json(const ir::Graph& graph) {
@@ -65,7 +61,7 @@ void print_json(const Artifact& artifact, bool verified) {
                        {"layout", weight_layout_name(w.layout)},
                        {"block", w.block},
                        {"shape", {w.rows, w.cols}},
-                       {"bytes", weight_bytes(w)}});
+                       {"bytes", w.bytes()}});
   }
   for (const Figure& f : h.figures) figures[f.name] = f.value;
   const auto recipe = parse_json(h.recipe, "recipe");
@@ -137,7 +133,7 @@ void print_text(const Artifact& artifact, bool verified) {
     if (w.block > 0) name += fmt::format("/{}", w.block);
     auto& [count, bytes] = formats[name];
     ++count;
-    bytes += weight_bytes(w);
+    bytes += w.bytes();
   }
   for (const auto& [name, count] : formats) {
     fmt::print("weights    {}: {} matrices, {}\n", name, count.first, format_bytes(count.second));

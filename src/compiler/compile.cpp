@@ -265,7 +265,7 @@ class Compiler {
       if (!matrix.ok()) return with_context(std::move(matrix).error(), "weight \"{}\"", entry.name);
       report.add(quantization_report(values.data(), *matrix));
       TANDEM_TRY(cpu::write_weight_rows(file, entry, row, *matrix));
-      const uint64_t all = entry.data.size + entry.scales.size + entry.multipliers.size + entry.row_sums.size;
+      const uint64_t all = entry.bytes();
       const auto share = [&](int64_t rows) {
         return all * static_cast<uint64_t>(rows) / static_cast<uint64_t>(entry.rows);
       };
@@ -338,7 +338,7 @@ class Compiler {
     std::error_code ignored;
     report_.file_size = std::filesystem::file_size(output_, ignored);
     for (const WeightEntry& w : file_.weights) {
-      report_.weight_bytes += w.data.size + w.scales.size + w.multipliers.size + w.row_sums.size;
+      report_.weight_bytes += w.bytes();
     }
     report_.parameters = plan.parameters;
     report_.context = context_;

@@ -32,7 +32,7 @@ uint64_t bytes_per_token(const LoadedEngine& engine, int64_t positions) {
       const ir::Tensor& t = decode->at(id);
       if (t.role == ir::TensorRole::kWeight && op.kind == ir::OpKind::kLinear) {
         const WeightEntry* w = artifact.find_weight(t.name);
-        bytes += w->data.size + w->scales.size + w->multipliers.size + w->row_sums.size;
+        bytes += w->bytes();
       } else if (t.role == ir::TensorRole::kState && op.kind == ir::OpKind::kAttention) {
         bytes += tensor_bytes(t) / static_cast<uint64_t>(decode->context) * static_cast<uint64_t>(positions);
       }

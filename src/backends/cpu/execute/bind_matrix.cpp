@@ -15,7 +15,7 @@ Result<PackedMatrix> bind_matrix(const WeightEntry& entry, const Artifact& artif
   }
   const PackedSizes sizes = packed_sizes(entry.format, entry.rows, entry.cols, entry.block);
   if (entry.data.size != sizes.data || entry.scales.size != sizes.scales ||
-      entry.multipliers.size != sizes.multipliers || entry.row_sums.size != sizes.row_sums) {
+      entry.multipliers.size != sizes.multipliers) {
     return corrupt("the weight \"{}\" does not have the bytes of a {} [{}, {}]", entry.name,
                    weight_format_name(entry.format), entry.rows, entry.cols);
   }
@@ -27,7 +27,6 @@ Result<PackedMatrix> bind_matrix(const WeightEntry& entry, const Artifact& artif
   matrix.data = artifact.bytes(entry.data).data();
   matrix.scales = reinterpret_cast<const float*>(artifact.bytes(entry.scales).data());
   matrix.multipliers = artifact.bytes(entry.multipliers).data();
-  matrix.row_sums = reinterpret_cast<const int32_t*>(artifact.bytes(entry.row_sums).data());
   return matrix;
 }
 

@@ -36,7 +36,6 @@ Status lay_out_weight(WeightEntry& entry, uint32_t segment, uint64_t& cursor) {
   entry.data = take(segment, sizes.data, cursor);
   entry.scales = take(segment, sizes.scales, cursor);
   entry.multipliers = take(segment, sizes.multipliers, cursor);
-  entry.row_sums = take(segment, sizes.row_sums, cursor);
   return ok_status();
 }
 
@@ -47,8 +46,7 @@ Status write_weight_rows(AtomicFile& file, const WeightEntry& entry, int64_t fir
   const PackedSizes before = packed_sizes(entry.format, first_row, entry.cols, entry.block);
   TANDEM_TRY(file.write_at(entry.data.offset + before.data, bytes_of(packed.data)));
   TANDEM_TRY(file.write_at(entry.scales.offset + before.scales, bytes_of(packed.scales)));
-  TANDEM_TRY(file.write_at(entry.multipliers.offset + before.multipliers, bytes_of(packed.multipliers)));
-  return file.write_at(entry.row_sums.offset + before.row_sums, bytes_of(packed.row_sums));
+  return file.write_at(entry.multipliers.offset + before.multipliers, bytes_of(packed.multipliers));
 }
 
 }  // namespace tandem::cpu
