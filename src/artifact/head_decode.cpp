@@ -185,6 +185,7 @@ class Decoder {
     TextInfo& text = out_.text;
     text.has_tokenizer = t->has_tokenizer();
     TANDEM_ASSIGN(text.tokenizer, range(t->tokenizer(), "tokenizer"));
+    if (text.has_tokenizer && text.tokenizer.size == 0) return corrupt("the tokenizer has no bytes");
     text.chat_template = string_of(t->chat_template());
     text.bos_token = string_of(t->bos_token());
     text.eos_token = string_of(t->eos_token());

@@ -41,8 +41,12 @@ Result<Preamble> read_preamble(std::span<const uint8_t> file) {
 uint64_t hash_bytes(std::span<const uint8_t> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
 Result<Artifact> Artifact::open(const std::filesystem::path& path) {
-  TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
   const std::string name = path.string();
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
+    return invalid_argument("{} is a folder and not a compiled file; make one with `tandem compile {} -o FILE.tdm`",
+                            name, name);
+  }
+  TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
   auto preamble = read_preamble(file.bytes());
   if (!preamble.ok()) return with_context(std::move(preamble).error(), "{}", name);
   const auto head_bytes = file.bytes().subspan(preamble->head_offset, preamble->head_size);
@@ -52,6 +56,11 @@ Result<Artifact> Artifact::open(const std::filesystem::path& path) {
   auto head = decode_head(head_bytes, preamble->head_offset);
   if (!head.ok()) return with_context(std::move(head).error(), "{}", name);
   return Artifact(std::move(file), std::move(head).value());
+}
+
+Artifact::Artifact(MappedFile file, ArtifactHead head) : file_(std::move(file)), head_(std::move(head)) {
+  for (size_t i = 0; i < head_.weights.size(); ++i) weights_.emplace(head_.weights[i].name, i);
+  for (size_t i = 0; i < head_.vectors.size(); ++i) vectors_.emplace(head_.vectors[i].name, i);
 }
 
 std::span<const uint8_t> Artifact::segment_bytes(size_t segment) const {
@@ -65,13 +74,13 @@ std::span<const uint8_t> Artifact::bytes(const Range& range) const {
 }
 
 const WeightEntry* Artifact::find_weight(std::string_view name) const {
-  const auto it = std::ranges::find(head_.weights, name, &WeightEntry::name);
-  return it == head_.weights.end() ? nullptr : &*it;
+  const auto it = weights_.find(std::string(name));
+  return it == weights_.end() ? nullptr : &head_.weights[it->second];
 }
 
 const VectorEntry* Artifact::find_vector(std::string_view name) const {
-  const auto it = std::ranges::find(head_.vectors, name, &VectorEntry::name);
-  return it == head_.vectors.end() ? nullptr : &*it;
+  const auto it = vectors_.find(std::string(name));
+  return it == vectors_.end() ? nullptr : &head_.vectors[it->second];
 }
 
 const ir::Graph* Artifact::find_method(std::string_view name) const {

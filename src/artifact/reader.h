@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "artifact/head.h"
 #include "base/mapped_file.h"
@@ -36,10 +38,13 @@ class Artifact {
   void release_segment(size_t segment) const { file_.release(segment_bytes(segment)); }
 
  private:
-  Artifact(MappedFile file, ArtifactHead head) : file_(std::move(file)), head_(std::move(head)) {}
+  Artifact(MappedFile file, ArtifactHead head);
 
   MappedFile file_;
   ArtifactHead head_;
+  // By name, the index in the head.
+  std::unordered_map<std::string, size_t> weights_;
+  std::unordered_map<std::string, size_t> vectors_;
 };
 
 // True if the file begins like an artifact; used to tell artifacts from other files that a user may name.

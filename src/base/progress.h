@@ -8,8 +8,8 @@
 namespace tandem {
 
 struct Progress {
-  std::string stage;   // "layers.3"
-  uint64_t done = 0;   // In units that grow evenly with time.
+  std::string stage;  // "layers.3"
+  uint64_t done = 0;  // In units that grow evenly with time.
   uint64_t total = 0;
 };
 

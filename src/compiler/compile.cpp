@@ -80,9 +80,10 @@ class Compiler {
     }
     std::set<int64_t> lengths;
     for (const int64_t length : options_.prefill) {
-      if (length < 2 || length > kMaxPrefill) {
-        return invalid_argument("a prefill of {} tokens is not possible; give 2 to {}", length, kMaxPrefill);
+      if (length < 1 || length > kMaxPrefill) {
+        return invalid_argument("a prefill of {} tokens is not possible; give 1 to {}", length, kMaxPrefill);
       }
+      if (length == 1) continue;  // That is what decode does.
       // The default lengths adapt to a short context; lengths that somebody asked for do not.
       if (length > context_) {
         if (options_.prefill == CompileOptions().prefill) continue;

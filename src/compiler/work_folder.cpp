@@ -19,6 +19,16 @@ namespace {
 
 constexpr uint64_t kManifestLimit = 64 << 20;
 
+uint64_t count_of(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_number_unsigned() ? it->get<uint64_t>() : 0;
+}
+
+double number_of(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_number() ? it->get<double>() : 0.0;
+}
+
 }  // namespace
 
 Result<WorkFolder> WorkFolder::open(const std::filesystem::path& output, const std::string& key) {
@@ -32,6 +42,7 @@ Result<WorkFolder> WorkFolder::open(const std::filesystem::path& output, const s
   work.lock_ = ::open((work.folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (work.lock_ < 0) return io_error("{}: cannot be locked ({})", work.folder_.string(), std::strerror(errno));
   if (::flock(work.lock_, LOCK_EX | LOCK_NB) != 0) {
+    ::close(std::exchange(work.lock_, -1));  // Not ours: the folder must stay as it is.
     return io_error("another compile is writing {}; wait for it or choose another output", output.string());
   }
   work.read_manifest();
@@ -62,16 +73,18 @@ void WorkFolder::read_manifest() {
   auto text = read_text_file(folder_ / "manifest.json", kManifestLimit);
   if (!text.ok()) return;
   auto json = parse_json(*text, "manifest.json");
-  if (!json.ok() || json->value("key", "") != key_ || !json->contains("segments")) return;
-  for (const auto& [name, item] : (*json)["segments"].items()) {
+  if (!json.ok() || !json->is_object() || !json->contains("key") || (*json)["key"] != key_) return;
+  const auto segments = json->find("segments");
+  if (segments == json->end() || !segments->is_object()) return;
+  for (const auto& [name, item] : segments->items()) {
     if (!item.is_object()) continue;
     FinishedSegment segment;
-    segment.size = item.value("size", uint64_t{0});
-    segment.hash = item.value("hash", uint64_t{0});
-    segment.report.count = item.value("count", int64_t{0});
-    segment.report.signal = item.value("signal", 0.0);
-    segment.report.noise = item.value("noise", 0.0);
-    segment.report.max_error = item.value("max_error", 0.0);
+    segment.size = count_of(item, "size");
+    segment.hash = count_of(item, "hash");
+    segment.report.count = static_cast<int64_t>(count_of(item, "count"));
+    segment.report.signal = number_of(item, "signal");
+    segment.report.noise = number_of(item, "noise");
+    segment.report.max_error = number_of(item, "max_error");
     finished_[name] = segment;
   }
 }

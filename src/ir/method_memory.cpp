@@ -1,5 +1,7 @@
 #include "ir/method_memory.h"
 
+#include <unistd.h>
+
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -16,7 +18,14 @@ uint64_t tensor_bytes(const ir::Tensor& tensor) {
   return dtype_bytes(tensor.dtype, static_cast<size_t>(ir::element_count_of(tensor)));
 }
 
+uint64_t machine_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page <= 0) return UINT64_MAX;
+  return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page);
+}
+
 Result<MethodMemory> MethodMemory::allocate(const Program& program) {
+  const uint64_t limit = machine_memory();
   MethodMemory memory;
   for (size_t m = 0; m < program.method_count(); ++m) {
     const ir::Graph& graph = program.method(m);
@@ -37,7 +46,8 @@ Result<MethodMemory> MethodMemory::allocate(const Program& program) {
           continue;
         }
       }
-      AlignedMemory block = allocate_aligned(bytes);
+      const bool fits = bytes <= limit - memory.total_bytes_;
+      AlignedMemory block = fits ? allocate_aligned(bytes) : nullptr;
       if (block == nullptr) {
         return resource_exhausted("no memory for {} bytes of \"{}\"; use a shorter context or a smaller KV format",
                                   bytes, tensor.name);

@@ -23,11 +23,15 @@ AlignedMemory allocate_aligned(uint64_t size);
 
 uint64_t tensor_bytes(const ir::Tensor& tensor);
 
+// The memory that this machine has. What asks for more is refused before it is allocated: the system would often grant
+// it, and end the process once it is used.
+uint64_t machine_memory();
+
 // Buffers for one caller of a set of methods. A state that several methods name is one buffer: that is how prefill and
 // decode share a KV cache. Inputs and outputs are per method.
 class MethodMemory {
  public:
-  // Fails if two methods want one state in different shapes or dtypes, or if memory runs out.
+  // Fails if two methods want one state in different shapes or dtypes, or if there is not enough memory.
   static Result<MethodMemory> allocate(const Program& program);
 
   Bindings& bindings(size_t method) { return bindings_[method]; }

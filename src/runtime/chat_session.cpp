@@ -142,7 +142,10 @@ class ChatSession final : public Session {
       return std::move(status).error();
     }
     result.prompt_seconds = seconds_since(start);
-    TANDEM_TRY(generate_tokens(options, sampler, stream, start, keep, result));
+    if (Status status = generate_tokens(options, sampler, stream, start, keep, result); !status.ok()) {
+      TANDEM_TRY(rewind(start_position));
+      return std::move(status).error();
+    }
     return result;
   }
 
@@ -188,7 +191,7 @@ class ChatSession final : public Session {
         break;
       }
     }
-    result.decode_seconds = seconds_since(first);
+    if (first != Clock::time_point()) result.decode_seconds = seconds_since(first);
     if (!stream.finish() && result.finish != FinishReason::kStop) result.finish = FinishReason::kCancelled;
     if (stream.reached()) {
       result.finish = FinishReason::kStop;

@@ -9,19 +9,20 @@
 namespace tandem {
 namespace {
 
-// Segments whose weights are only looked up, never multiplied: after their checksum has been compared, their pages go.
-bool only_looked_up(const Artifact& artifact, size_t segment) {
+// By segment: whether its weights are multiplied. Those of the others are only looked up: after their checksum has been
+// compared, their pages go.
+std::vector<bool> multiplied_segments(const Artifact& artifact) {
+  std::vector<bool> multiplied(artifact.head().segments.size(), false);
   for (const ir::Graph& graph : artifact.head().methods) {
     for (const ir::Op& op : graph.ops) {
       if (op.kind == ir::OpKind::kEmbedding) continue;
       for (const ir::TensorId id : op.inputs) {
         if (graph.at(id).role != ir::TensorRole::kWeight) continue;
-        const WeightEntry* entry = artifact.find_weight(graph.at(id).name);
-        if (entry != nullptr && entry->data.segment == segment) return false;
+        if (const WeightEntry* entry = artifact.find_weight(graph.at(id).name)) multiplied[entry->data.segment] = true;
       }
     }
   }
-  return true;
+  return multiplied;
 }
 
 }  // namespace
@@ -92,10 +93,11 @@ Status LoadedEngine::verify_weights() {
 Status LoadedEngine::compare_checksums() {
   const size_t count = artifact_.head().segments.size();
   std::vector<Status> results(count);
+  const std::vector<bool> multiplied = multiplied_segments(artifact_);
   pool_.run(static_cast<int64_t>(count), [&](int64_t i, int) {
     const auto segment = static_cast<size_t>(i);
     results[segment] = artifact_.verify_segment(segment);
-    if (only_looked_up(artifact_, segment)) artifact_.release_segment(segment);
+    if (!multiplied[segment]) artifact_.release_segment(segment);
   });
   for (Status& result : results) TANDEM_TRY(std::move(result));
   return ok_status();

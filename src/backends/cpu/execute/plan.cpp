@@ -71,14 +71,12 @@ class Planner {
     return ok_status();
   }
 
-  int uses(TensorId id) const {
-    int count = 0;
-    for (const Op& op : graph_.ops) count += static_cast<int>(std::ranges::count(op.inputs, id));
-    return count;
-  }
-
   // Conversions from f32 to f32 move nothing: the two tensors are one.
   void place_aliases() {
+    std::vector<int> uses(graph_.tensors.size(), 0);
+    for (const Op& op : graph_.ops) {
+      for (const TensorId id : op.inputs) ++uses[static_cast<size_t>(id)];
+    }
     for (const Op& op : graph_.ops) {
       if (op.kind == OpKind::kMaskToFloat && graph_.at(op.inputs[0]).dtype == DType::kF32 &&
           graph_.at(op.outputs[0]).role == TensorRole::kActivation) {
@@ -86,7 +84,7 @@ class Planner {
       }
       if (op.kind == OpKind::kConvert && graph_.at(op.outputs[0]).dtype == DType::kF32 &&
           graph_.at(op.inputs[0]).role == TensorRole::kActivation &&
-          graph_.at(op.outputs[0]).role == TensorRole::kOutput && uses(op.inputs[0]) == 1) {
+          graph_.at(op.outputs[0]).role == TensorRole::kOutput && uses[static_cast<size_t>(op.inputs[0])] == 1) {
         place(op.inputs[0]) = place(op.outputs[0]);
       }
     }

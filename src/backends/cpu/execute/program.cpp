@@ -49,8 +49,10 @@ class CpuProgram final : public Program {
       arena_bytes = std::max(arena_bytes, plan.arena_bytes);
       scratch_bytes = std::max({scratch_bytes, plan.linear_scratch, plan.attention_scratch});
     }
-    AlignedMemory arena = allocate_aligned(arena_bytes);
-    AlignedMemory scratch = allocate_aligned(scratch_bytes * static_cast<uint64_t>(pool_.size()));
+    const uint64_t all_scratch = scratch_bytes * static_cast<uint64_t>(pool_.size());
+    const bool fits = arena_bytes <= machine_memory() && all_scratch <= machine_memory();
+    AlignedMemory arena = fits ? allocate_aligned(arena_bytes) : nullptr;
+    AlignedMemory scratch = fits ? allocate_aligned(all_scratch) : nullptr;
     if (arena == nullptr || scratch == nullptr) {
       return resource_exhausted("no memory for {} bytes of activations", arena_bytes);
     }
