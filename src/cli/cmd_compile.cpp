@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
+#include "cli/validators.h"
 #include "compiler/compile.h"
 #include "ir/printer.h"
 
@@ -100,7 +101,7 @@ void add_compile_command(CLI::App& app) {
   command->add_option("--prefill", o->prefill, "Chunk lengths of prompts, such as 32,128 (the default)")
       ->delimiter(',');
   command->add_option("--context", o->context, "Positions of a conversation; default: the model's own, up to 4096")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_option("--recipe", o->recipe, "How weights are stored: fp32, fp16, bf16, w8, w4, or a JSON file")
       ->capture_default_str();
   command->add_option("--kv", o->kv, "How keys and values are kept: fp32, fp16, u8; default: the recipe's");

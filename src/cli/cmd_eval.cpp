@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
+#include "cli/validators.h"
 #include "eval/measures.h"
 
 namespace tandem {
@@ -130,14 +131,12 @@ void add_eval_command(CLI::App& app) {
   command->add_option("--text", o->text, "A text, cut into windows");
   command->add_option("--ids", o->ids,
                       "JSON with token ids (key \"valid_ids\" or \"ids\", or a list), cut into windows");
-  command->add_option("--window", o->window, "Tokens of a window; default: the context")->check(CLI::PositiveNumber);
+  command->add_option("--window", o->window, "Tokens of a window; default: the context")->check(at_least(1));
   command
       ->add_option("--limit", o->limit,
                    "So many windows or conversations, 0: all; default: all windows, 200 conversations")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--answers", o->answers, "So many questions; 0: none")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      ->check(at_least(0));
+  command->add_option("--answers", o->answers, "So many questions; 0: none")->check(at_least(0))->capture_default_str();
   command->add_option("--phase", o->phase, "float, qdq or device; default: float for a folder, device for a file");
   command->add_option("--recipe", o->recipe, "For the phase qdq of a folder; default: w4");
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();

@@ -53,8 +53,11 @@ void run(const Options& o, bool prompt_given) {
   watch_interrupts();
   on_interrupt([](void* s) { static_cast<Session*>(s)->cancel(); }, session.get());
 
+  bool streamed = false;
   const auto stream = [&](std::string_view piece) {
+    if (interrupted()) return false;  // Also where the signal came before there was something to cancel.
     if (o.json) return true;
+    streamed = true;
     return std::fwrite(piece.data(), 1, piece.size(), stdout) == piece.size() && std::fflush(stdout) == 0;
   };
   const auto generate = [&]() -> Result<GenerateResult> {
@@ -71,7 +74,7 @@ void run(const Options& o, bool prompt_given) {
   const auto result = generate();
   on_interrupt(nullptr, nullptr);
   if (!result.ok()) {
-    if (!o.json) std::fputc('\n', stdout);
+    if (streamed) std::fputc('\n', stdout);
     fail(result.error());
   }
   if (o.json) {

@@ -6,11 +6,12 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/progress_bar.h"
+#include "cli/validators.h"
 
 namespace tandem {
 
 void GenerationFlags::add_to(CLI::App& command) {
-  command.add_option("-n,--max-tokens", max_tokens, "At most so many new tokens")->check(CLI::PositiveNumber);
+  command.add_option("-n,--max-tokens", max_tokens, "At most so many new tokens")->check(at_least(1));
   command.add_option("--temperature", temperature, "0: always the most likely token; default: the model's");
   command.add_option("--top-k", top_k, "Choose among the k most likely; 0: all");
   command.add_option("--top-p", top_p, "Choose among the most likely that together have this probability");

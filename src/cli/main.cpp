@@ -1,5 +1,6 @@
 // `tandem`: one subcommand per file cmd_*.cpp.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -28,6 +29,11 @@ int main(int argc, char** argv) {
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);
     return 0;
+  }
+  const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+  if (argv[1][0] != '-' && std::ranges::none_of(app.get_subcommands([](CLI::App*) { return true; }), is_named)) {
+    std::fprintf(stderr, "error: \"%s\" is not a command (see `tandem --help`)\n", argv[1]);
+    return 2;
   }
   try {
     app.parse(argc, argv);
