@@ -1,0 +1,238 @@
+// What is written is read back, and what is damaged is noticed.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "artifact/sample_artifact.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TempFolder;
+
+void expect_same(const Range& a, const Range& b) {
+  EXPECT_EQ(a.size, b.size);
+  if (a.size == 0) return;  // Nowhere.
+  EXPECT_EQ(a.segment, b.segment);
+  EXPECT_EQ(a.offset, b.offset);
+}
+
+void expect_same(const ir::Graph& a, const ir::Graph& b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.context, b.context);
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (size_t i = 0; i < a.tensors.size(); ++i) {
+    const ir::Tensor &s = a.tensors[i], &t = b.tensors[i];
+    EXPECT_EQ(s.name, t.name);
+    EXPECT_EQ(s.role, t.role);
+    EXPECT_EQ(s.dtype, t.dtype);
+    EXPECT_EQ(s.shape, t.shape);
+    EXPECT_EQ(s.encoding, t.encoding);
+    EXPECT_EQ(s.format, t.format);
+    EXPECT_EQ(s.block, t.block);
+  }
+  ASSERT_EQ(a.ops.size(), b.ops.size());
+  for (size_t i = 0; i < a.ops.size(); ++i) {
+    EXPECT_EQ(a.ops[i].kind, b.ops[i].kind);
+    EXPECT_EQ(a.ops[i].inputs, b.ops[i].inputs);
+    EXPECT_EQ(a.ops[i].outputs, b.ops[i].outputs);
+    EXPECT_EQ(a.ops[i].attributes, b.ops[i].attributes);
+  }
+}
+
+void expect_same(const ArtifactHead& a, const ArtifactHead& b) {
+  EXPECT_EQ(a.producer, b.producer);
+  EXPECT_EQ(a.target, b.target);
+  EXPECT_EQ(a.backend, b.backend);
+  EXPECT_EQ(a.recipe, b.recipe);
+  EXPECT_EQ(a.model.name, b.model.name);
+  EXPECT_EQ(a.model.family, b.model.family);
+  EXPECT_EQ(a.model.architecture, b.model.architecture);
+  EXPECT_EQ(a.model.vocab_size, b.model.vocab_size);
+  EXPECT_EQ(a.model.hidden_size, b.model.hidden_size);
+  EXPECT_EQ(a.model.layers, b.model.layers);
+  EXPECT_EQ(a.model.heads, b.model.heads);
+  EXPECT_EQ(a.model.kv_heads, b.model.kv_heads);
+  EXPECT_EQ(a.model.head_dim, b.model.head_dim);
+  EXPECT_EQ(a.model.max_positions, b.model.max_positions);
+  EXPECT_EQ(a.model.parameters, b.model.parameters);
+  ASSERT_EQ(a.weights.size(), b.weights.size());
+  for (size_t i = 0; i < a.weights.size(); ++i) {
+    const WeightEntry &v = a.weights[i], &w = b.weights[i];
+    EXPECT_EQ(v.name, w.name);
+    EXPECT_EQ(v.format, w.format);
+    EXPECT_EQ(v.layout, w.layout);
+    EXPECT_EQ(v.block, w.block);
+    EXPECT_EQ(v.rows, w.rows);
+    EXPECT_EQ(v.cols, w.cols);
+    expect_same(v.data, w.data);
+    expect_same(v.scales, w.scales);
+    expect_same(v.multipliers, w.multipliers);
+  }
+  ASSERT_EQ(a.vectors.size(), b.vectors.size());
+  for (size_t i = 0; i < a.vectors.size(); ++i) {
+    EXPECT_EQ(a.vectors[i].name, b.vectors[i].name);
+    EXPECT_EQ(a.vectors[i].length, b.vectors[i].length);
+    expect_same(a.vectors[i].data, b.vectors[i].data);
+  }
+  ASSERT_EQ(a.methods.size(), b.methods.size());
+  for (size_t i = 0; i < a.methods.size(); ++i) expect_same(a.methods[i], b.methods[i]);
+  EXPECT_EQ(a.text.has_tokenizer, b.text.has_tokenizer);
+  expect_same(a.text.tokenizer, b.text.tokenizer);
+  EXPECT_EQ(a.text.chat_template, b.text.chat_template);
+  EXPECT_EQ(a.text.bos_token, b.text.bos_token);
+  EXPECT_EQ(a.text.eos_token, b.text.eos_token);
+  EXPECT_EQ(a.text.bos_id, b.text.bos_id);
+  EXPECT_EQ(a.text.eos_ids, b.text.eos_ids);
+  EXPECT_EQ(a.generation.do_sample, b.generation.do_sample);
+  EXPECT_EQ(a.generation.temperature, b.generation.temperature);
+  EXPECT_EQ(a.generation.top_k, b.generation.top_k);
+  EXPECT_EQ(a.generation.top_p, b.generation.top_p);
+  EXPECT_EQ(a.generation.min_p, b.generation.min_p);
+  EXPECT_EQ(a.generation.repetition_penalty, b.generation.repetition_penalty);
+  EXPECT_EQ(a.generation.max_new_tokens, b.generation.max_new_tokens);
+  ASSERT_EQ(a.figures.size(), b.figures.size());
+  for (size_t i = 0; i < a.figures.size(); ++i) {
+    EXPECT_EQ(a.figures[i].name, b.figures[i].name);
+    EXPECT_EQ(a.figures[i].value, b.figures[i].value);
+  }
+}
+
+TEST(Artifact, RoundTrip) {
+  const TempFolder folder;
+  const fs::path path = test::write_sample(folder);
+  const auto artifact = Artifact::open(path);
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  expect_same(artifact->head(), test::sample_head());
+  EXPECT_EQ(artifact->path(), path);
+  EXPECT_EQ(artifact->file_size(), fs::file_size(path));
+  EXPECT_TRUE(looks_like_artifact(path));
+
+  ASSERT_EQ(artifact->head().segments.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const Segment& segment = artifact->head().segments[i];
+    EXPECT_EQ(segment.name, test::kSegmentNames[i]);
+    EXPECT_EQ(segment.offset % kSegmentAlignment, 0u);
+    const auto bytes = artifact->segment_bytes(i);
+    EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.end()), test::sample_segments()[i]);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.data()) % 4096, 0u);
+    EXPECT_TRUE(artifact->verify_segment(i).ok());
+    artifact->release_segment(i);
+    EXPECT_TRUE(artifact->verify_segment(i).ok());
+  }
+}
+
+TEST(Artifact, LookUps) {
+  const TempFolder folder;
+  const auto artifact = Artifact::open(test::write_sample(folder));
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const WeightEntry* weight = artifact->find_weight("layers.0.q");
+  ASSERT_NE(weight, nullptr);
+  EXPECT_EQ(weight->format, WeightFormat::kLpbq4);
+  const auto data = artifact->bytes(weight->scales);
+  EXPECT_EQ(data.size(), test::kPart);
+  EXPECT_EQ(data[0], test::sample_segments()[0][weight->scales.offset]);
+  EXPECT_TRUE(artifact->bytes(Range{}).empty());
+  EXPECT_EQ(artifact->find_weight("absent"), nullptr);
+  ASSERT_NE(artifact->find_vector("rope.frequency"), nullptr);
+  EXPECT_EQ(artifact->find_vector("layers.0.q"), nullptr);
+  ASSERT_NE(artifact->find_method("prefill_4"), nullptr);
+  EXPECT_EQ(artifact->find_method("prefill_4")->tokens, 4);
+  EXPECT_EQ(artifact->find_method("prefill_5"), nullptr);
+}
+
+TEST(Artifact, HeadAloneRoundTrips) {
+  const auto bytes = encode_head(test::placed_head());
+  const auto head = decode_head(bytes, test::kPlacedEnd);
+  ASSERT_TRUE(head.ok()) << head.error().message;
+  expect_same(*head, test::placed_head());
+}
+
+// ---- Writing ----
+
+TEST(WriteArtifact, StoppedLeavesNothing) {
+  const TempFolder folder;
+  const auto segments = test::write_segments(folder);
+  const size_t before = folder.entries();
+  const Status status = write_artifact(folder / "out.tdm", test::sample_head(), segments, [] { return true; });
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(folder.entries(), before);
+}
+
+TEST(WriteArtifact, AMissingSegmentLeavesNothing) {
+  const TempFolder folder;
+  auto segments = test::write_segments(folder);
+  fs::remove(segments[1].path);
+  const size_t before = folder.entries();
+  const Status status = write_artifact(folder / "out.tdm", test::sample_head(), segments, {});
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("vectors"), std::string::npos) << status.error().message;
+  EXPECT_EQ(folder.entries(), before);
+}
+
+TEST(WriteArtifact, IntoNowhere) {
+  const TempFolder folder;
+  const auto segments = test::write_segments(folder);
+  EXPECT_FALSE(write_artifact(folder / "absent/out.tdm", test::sample_head(), segments, {}).ok());
+}
+
+// ---- Not an artifact ----
+
+TEST(LooksLikeArtifact, OnlyByItsBeginning) {
+  const TempFolder folder;
+  EXPECT_FALSE(looks_like_artifact(folder / "missing"));
+  EXPECT_FALSE(looks_like_artifact(folder.path()));
+  test::write_file(folder / "short", std::string_view("TANDEM"));
+  EXPECT_FALSE(looks_like_artifact(folder / "short"));
+  test::write_file(folder / "text", std::string_view("{\"a\": 1}, and more"));
+  EXPECT_FALSE(looks_like_artifact(folder / "text"));
+  test::write_file(folder / "magic", std::string_view("TANDEM\r\n"));
+  EXPECT_TRUE(looks_like_artifact(folder / "magic"));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(looks_like_artifact(folder / "pipe"));
+}
+
+TEST(OpenArtifact, OtherFiles) {
+  const TempFolder folder;
+  for (const std::string& content : {std::string(), std::string("x"), std::string(63, 'T'), std::string(20'000, '\0'),
+                                     std::string("TANDEM\r\n") + std::string(1000, '\xff')}) {
+    test::write_file(folder / "other", content);
+    const auto artifact = Artifact::open(folder / "other");
+    ASSERT_FALSE(artifact.ok());
+    EXPECT_EQ(artifact.error().code, ErrorCode::kCorrupt);
+    EXPECT_NE(artifact.error().message.find("other"), std::string::npos) << artifact.error().message;
+  }
+  EXPECT_EQ(Artifact::open(folder / "missing").error().code, ErrorCode::kNotFound);
+  EXPECT_FALSE(Artifact::open(folder.path()).ok());
+}
+
+// A copy through a text-mode transfer changes line ends: the magic bytes notice.
+TEST(OpenArtifact, LineEndsTranslated) {
+  const TempFolder folder;
+  auto bytes = test::read_file(test::write_sample(folder));
+  bytes.erase(bytes.begin() + 6);  // \r\n became \n.
+  test::write_file(folder / "translated", bytes);
+  const auto artifact = Artifact::open(folder / "translated");
+  ASSERT_FALSE(artifact.ok());
+  EXPECT_NE(artifact.error().message.find("not a tandem file"), std::string::npos) << artifact.error().message;
+}
+
+// A file of format version 1 that must go on loading.
+TEST(OpenArtifact, Version1StillLoads) {
+  const fs::path path = fs::path(TANDEM_SOURCE_DIR) / "tests/data/artifact/v1.tdm";
+  if (!fs::exists(path)) GTEST_SKIP() << path << " is not there";
+  const auto artifact = Artifact::open(path);
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  EXPECT_NE(artifact->find_method("decode"), nullptr);
+  for (size_t i = 0; i < artifact->head().segments.size(); ++i) {
+    const Status status = artifact->verify_segment(i);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace tandem

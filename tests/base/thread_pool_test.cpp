@@ -1,0 +1,139 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+// Every task once, every thread number in range.
+void expect_each_task_once(ThreadPool& pool, int64_t tasks) {
+  std::vector<std::atomic<int>> seen(static_cast<size_t>(tasks));
+  std::atomic<int> bad_threads = 0;
+  pool.run(tasks, [&](int64_t task, int thread) {
+    seen[static_cast<size_t>(task)].fetch_add(1);
+    if (thread < 0 || thread >= pool.size()) bad_threads.fetch_add(1);
+  });
+  int64_t wrong = 0;
+  for (const auto& count : seen) wrong += count.load() != 1;
+  EXPECT_EQ(wrong, 0) << tasks << " tasks on " << pool.size() << " threads";
+  EXPECT_EQ(bad_threads.load(), 0);
+}
+
+TEST(ThreadPool, HasTheSizeAskedFor) {
+  EXPECT_EQ(ThreadPool(1).size(), 1);
+  EXPECT_EQ(ThreadPool(3).size(), 3);
+  EXPECT_EQ(ThreadPool(0).size(), usable_cores());
+  EXPECT_EQ(ThreadPool(-5).size(), usable_cores());
+  EXPECT_GE(usable_cores(), 1);
+}
+
+TEST(ThreadPool, AnAbsurdSizeIsCutNotThrown) {
+  const ThreadPool pool(1'000'000);
+  EXPECT_GE(pool.size(), 1);
+  EXPECT_LE(pool.size(), 1024);
+}
+
+TEST(ThreadPool, RunsEachTaskOnce) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    for (const int64_t tasks : {0, 1, 2, 3, 7, 8, 9, 100, 10'000}) expect_each_task_once(pool, tasks);
+  }
+}
+
+TEST(ThreadPool, WhatTheTasksWroteIsSeenAfterwards) {
+  ThreadPool pool(4);
+  std::vector<int64_t> values(1000, 0);  // Not atomic: run() itself must order the writes.
+  for (int64_t round = 1; round <= 200; ++round) {
+    pool.run(1000, [&](int64_t task, int) { values[static_cast<size_t>(task)] += task; });
+    ASSERT_EQ(std::accumulate(values.begin(), values.end(), int64_t{0}), round * 999 * 500);
+  }
+}
+
+// Loop after loop, as a decoder does: far shorter than a thread's sleep.
+TEST(ThreadPool, ManySmallLoops) {
+  for (const int threads : {2, 4}) {
+    ThreadPool pool(threads);
+    std::atomic<int64_t> sum = 0;
+    constexpr int64_t kLoops = 2'000;
+    for (int64_t loop = 0; loop < kLoops; ++loop) {
+      pool.run(threads + loop % 3, [&](int64_t, int) { sum.fetch_add(1, std::memory_order_relaxed); });
+    }
+    int64_t wanted = 0;
+    for (int64_t loop = 0; loop < kLoops; ++loop) wanted += threads + loop % 3;
+    EXPECT_EQ(sum.load(), wanted);
+  }
+}
+
+// Sizes that follow from one another, with a different number of tasks in each: no task of an old loop may leak.
+TEST(ThreadPool, SizesThatChange) {
+  ThreadPool pool(3);
+  for (int64_t outer = 1; outer <= 60; ++outer) {
+    for (int64_t inner = outer; inner > 0; inner /= 2) expect_each_task_once(pool, outer * inner);
+  }
+}
+
+// Workers go to sleep between loops of very different distance, around the time that they spin.
+TEST(ThreadPool, SleepingWorkersWakeUp) {
+  ThreadPool pool(4);
+  int64_t wanted = 0;
+  std::atomic<int64_t> sum = 0;
+  for (int i = 0; i < 400; ++i) {
+    pool.run(8, [&](int64_t task, int) {
+      if (task % 4 == i % 4) std::this_thread::sleep_for(std::chrono::microseconds(i % 50));
+      sum.fetch_add(task);
+    });
+    wanted += 28;
+    ASSERT_EQ(sum.load(), wanted) << i;
+    std::this_thread::sleep_for(std::chrono::microseconds(i % 7 == 0 ? 2000 : i));
+  }
+}
+
+TEST(ThreadPool, CallersWaitForEachOther) {
+  ThreadPool pool(3);
+  std::atomic<int64_t> sum = 0;
+  std::atomic<int> inside = 0, most = 0;
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 4; ++c) {
+    callers.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) {
+        pool.run(16, [&](int64_t, int) {
+          const int now = inside.fetch_add(1) + 1;
+          int seen = most.load();
+          while (now > seen && !most.compare_exchange_weak(seen, now)) {
+          }
+          sum.fetch_add(1);
+          inside.fetch_sub(1);
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(sum.load(), 4 * 500 * 16);
+  EXPECT_LE(most.load(), 3);
+}
+
+TEST(ThreadPool, MadeAndDroppedWithoutALoop) {
+  for (int i = 0; i < 200; ++i) {
+    ThreadPool pool(1 + i % 5);
+    if (i % 3 == 0) expect_each_task_once(pool, 5);
+  }
+}
+
+TEST(ThreadPool, TakesBodiesOfAnyKind) {
+  ThreadPool pool(2);
+  struct Counter {
+    mutable std::atomic<int> calls = 0;
+    void operator()(int64_t, int) const { calls.fetch_add(1); }
+  };
+  const Counter counter;
+  pool.run(10, counter);
+  EXPECT_EQ(counter.calls.load(), 10);
+}
+
+}  // namespace
+}  // namespace tandem
