@@ -1,0 +1,602 @@
+#!/usr/bin/env python3
+"""The command line as a user types it: test_cli.py TANDEM MAKE_CHECKPOINT [unittest's arguments]
+
+Standard library only. Every command of `tandem` runs as its own process; what it prints and its exit code are compared.
+"""
+
+import json
+import math
+import os
+import re
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+DEMO = SOURCE / "models" / "demo"
+GOLDEN = SOURCE / "tests" / "data" / "golden"
+COMMANDS = ["compile", "run", "chat", "inspect", "bench", "logits", "tokenize", "eval", "targets"]
+PROMPT = "Tell me a story about a fox named Leo."
+# A sanitizer makes everything slower; nothing here should take this long in any build.
+TIMEOUT = 300
+
+TANDEM = ""
+MAKE_CHECKPOINT = ""
+
+
+def tandem(*arguments, stdin="", **options):
+    """Runs a command to its end; stdout and stderr are text."""
+    options.setdefault("encoding", "utf-8")
+    return subprocess.run(
+        [TANDEM, *map(str, arguments)], input=stdin, capture_output=True, timeout=TIMEOUT, **options
+    )
+
+
+def read_npy(path):
+    """Rows of a float32 .npy file, checked by hand against the format."""
+    data = Path(path).read_bytes()
+    assert data[:8] == b"\x93NUMPY\x01\x00", data[:8]
+    (header_size,) = struct.unpack("<H", data[8:10])
+    assert (10 + header_size) % 64 == 0
+    header = data[10 : 10 + header_size].decode("latin1")
+    match = re.fullmatch(r"\{'descr': '<f4', 'fortran_order': False, 'shape': \((\d+), (\d+)\), \} *\n", header)
+    assert match, header
+    rows, cols = int(match[1]), int(match[2])
+    values = struct.unpack(f"<{rows * cols}f", data[10 + header_size :])
+    return [values[r * cols : (r + 1) * cols] for r in range(rows)]
+
+
+def worst_difference(a, b):
+    return max(abs(x - y) for row_a, row_b in zip(a, b) for x, y in zip(row_a, row_b))
+
+
+def sqnr_db(wanted, got):
+    signal_power = sum(x * x for row in wanted for x in row)
+    noise = sum((x - y) ** 2 for row_a, row_b in zip(wanted, got) for x, y in zip(row_a, row_b))
+    return 10 * math.log10(signal_power / noise) if noise else math.inf
+
+
+class CliTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temp = tempfile.TemporaryDirectory(prefix="tandem_cli_")
+        cls.folder = Path(cls.temp.name)
+        cls.demo = cls.folder / "demo.tdm"
+        done = tandem("compile", DEMO, "-o", cls.demo, "--context", 512, "--quiet")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "" and done.stderr == "", "--quiet is not quiet"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temp.cleanup()
+
+    def ok(self, *arguments, **options):
+        done = tandem(*arguments, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def assert_one_error(self, done, *parts):
+        """One line that begins with "error:", an exit code that is neither success nor a signal's."""
+        self.assertIn(done.returncode, (1, 2), done.stderr)
+        lines = [line for line in done.stderr.splitlines() if not re.match(r"\[ *\d+%\]", line)]
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertTrue(lines[0].startswith("error: "), lines[0])
+        self.assertLess(len(lines[0]), 400, "not a sentence that somebody reads")
+        for part in parts:
+            self.assertIn(part, lines[0])
+        self.assertEqual(done.stdout, "")
+
+
+class Help(CliTest):
+    def test_every_command_has_help_with_an_example(self):
+        top = self.ok("--help").stdout
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                self.assertRegex(top, rf"(?m)^  {command} ")
+                done = self.ok(command, "--help")
+                self.assertRegex(done.stdout, rf"Examples?:\n  tandem {command}")
+                self.assertEqual(done.stderr, "")
+
+    def test_no_arguments_shows_the_help(self):
+        self.assertIn("Subcommands", self.ok().stdout)
+
+    def test_version(self):
+        self.assertRegex(self.ok("--version").stdout, r"^tandem \d+\.\d+\.\d+\n$")
+
+    def test_unknown_things(self):
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                done = tandem(command, "--frobnicate")
+                self.assert_one_error(done)
+        self.assert_one_error(tandem("run", self.demo, "-p", "x", "--frobnicate"), "--frobnicate")
+        self.assert_one_error(tandem("frobnicate"), "frobnicate")
+        self.assert_one_error(tandem("run"), "FILE")
+        self.assert_one_error(tandem("compile", DEMO), "--output")
+
+    def test_values_that_make_no_sense(self):
+        run = ("run", self.demo, "-p", "x")
+        self.assert_one_error(tandem(*run, "-n", 0), "--max-tokens", "at least 1")
+        self.assert_one_error(tandem(*run, "-n", "many"), "--max-tokens")
+        self.assert_one_error(tandem(*run, "--temperature", -1), "temperature")
+        self.assert_one_error(tandem(*run, "--top-p", 7), "top_p")
+        self.assert_one_error(tandem(*run, "--threads", -1), "threads")
+        self.assert_one_error(tandem(*run, "--greedy", "--temperature", 1), "--greedy")
+        self.assert_one_error(tandem(*run, "--stop", ""), "stop string")
+        self.assert_one_error(tandem("eval", self.demo, "--text", "x", "--limit", -1), "--limit")
+        self.assert_one_error(tandem("bench", self.demo, "--repeats", 0), "repeats")
+        self.assert_one_error(tandem("bench", self.demo, "--prompt", 99999), "context")
+
+
+class Compile(CliTest):
+    def setUp(self):
+        self.output = self.folder / "out.tdm"
+        self.output.unlink(missing_ok=True)
+
+    def test_tells_what_it_does(self):
+        done = self.ok("compile", GOLDEN / "qwen3", "-o", self.output, "--recipe", "w8", "--kv", "u8")
+        self.assertEqual(done.stdout, "")
+        self.assertIn("warning: ", done.stderr)  # The golden checkpoints have no tokenizer.
+        self.assertIn("[ ", done.stderr)
+        self.assertIn("recipe w8; KV u8; context 256", done.stderr)
+        self.assertIn("methods decode, prefill_32, prefill_128", done.stderr)
+
+    def test_mode_kv_and_prefill(self):
+        self.ok("compile", GOLDEN / "qwen3", "-o", self.output, "--mode", "kv", "-q")
+        self.assertEqual(json.loads(self.ok("inspect", self.output, "--json").stdout)["mode"], "kv")
+        self.ok("compile", GOLDEN / "qwen3", "-o", self.output, "--prefill", "4,16", "--context", 99, "-q")
+        info = json.loads(self.ok("inspect", self.output, "--json").stdout)
+        self.assertEqual([m["name"] for m in info["methods"]], ["decode", "prefill_4", "prefill_16"])
+        self.assertEqual(info["context"], 99)
+
+    def test_dump_ir(self):
+        done = self.ok("compile", GOLDEN / "qwen3", "-o", self.output, "--dump-ir", "-q", "--mode", "kv")
+        for name in ["build", "share_tied_head", "fuse_gated_activation"]:
+            self.assertIn(f"// decode after {name}\ngraph decode tokens=1", done.stdout)
+
+    def test_recipe_from_a_file(self):
+        recipe = self.folder / "recipe.json"
+        recipe.write_text('{"base": "w4", "rules": [{"match": "layers.9.*", "format": "fp16"}]}')
+        done = self.ok("compile", GOLDEN / "qwen3", "-o", self.output, "--recipe", recipe, "-q")
+        self.assertIn('"layers.9.*" matches no weight', done.stderr)
+        recipe.write_text('{"base": "w4", "rulez": []}')
+        self.assert_one_error(tandem("compile", GOLDEN / "qwen3", "-o", self.output, "--recipe", recipe), "rulez")
+
+    def test_errors(self):
+        qwen3 = GOLDEN / "qwen3"
+        cases = [
+            ((self.folder / "absent", "-o", self.output), "absent"),
+            ((self.demo, "-o", self.output), "folder"),
+            ((GOLDEN / "gemma2", "-o", self.output), "Gemma2ForCausalLM"),
+            ((qwen3, "-o", self.folder), "folder"),
+            ((qwen3, "-o", self.folder / "no" / "x.tdm"), "no"),
+            ((qwen3, "-o", self.output, "--recipe", "w5"), "w5"),
+            ((qwen3, "-o", self.output, "--kv", "u7"), "u7"),
+            ((qwen3, "-o", self.output, "--mode", "turbo"), "turbo"),
+            ((qwen3, "-o", self.output, "--mode", "kv", "--prefill", "8"), "--prefill"),
+            ((qwen3, "-o", self.output, "--prefill", "9999"), "9999"),
+            ((qwen3, "-o", self.output, "--prefill", "200", "--context", "100"), "200"),
+            ((qwen3, "-o", self.output, "--context", "9999"), "9999"),
+            ((qwen3, "-o", self.output, "--context", "0"), "--context"),
+            ((qwen3, "-o", self.output, "--target", "toaster"), "toaster"),
+            ((qwen3, "-o", self.output, "--threads", "-2"), "--threads"),
+            ((qwen3, "-o", self.output, "--config", "other.json"), "other.json"),
+        ]
+        for arguments, part in cases:
+            with self.subTest(part=part):
+                self.assert_one_error(tandem("compile", *arguments), part)
+                self.assertFalse(self.output.exists())
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
+    def test_folder_without_permission(self):
+        locked = self.folder / "locked"
+        locked.mkdir()
+        locked.chmod(stat.S_IRUSR | stat.S_IXUSR)
+        try:
+            self.assert_one_error(tandem("compile", GOLDEN / "qwen3", "-o", locked / "x.tdm"), "locked")
+        finally:
+            locked.chmod(stat.S_IRWXU)
+
+    def test_output_without_a_folder_is_in_this_one(self):
+        self.ok("compile", GOLDEN / "qwen3", "-o", "here.tdm", "-q", cwd=self.folder)
+        self.assertTrue((self.folder / "here.tdm").is_file())
+
+
+class Interrupts(CliTest):
+    def start(self, *arguments):
+        return subprocess.Popen(
+            [TANDEM, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def test_compile_leaves_no_file_and_goes_on(self):
+        checkpoint = self.folder / "big"
+        made = subprocess.run(
+            [MAKE_CHECKPOINT, checkpoint, "-q", "--hidden", "512", "--layers", "8", "--ffn", "2048"]
+            + ["--heads", "8", "--kv-heads", "4", "--head-dim", "64"],
+            timeout=TIMEOUT,
+        )
+        self.assertEqual(made.returncode, 0)
+        output = self.folder / "big.tdm"
+        work = self.folder / "big.tdm.work"
+        process = self.start("compile", checkpoint, "-o", output, "--threads", 1)
+        # Lines of progress: wait until some layers are done.
+        for line in process.stderr:
+            if b"layers.3" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 130, rest)
+        last = rest.decode().splitlines()[-1]
+        self.assertTrue(last.startswith("error: "), last)
+        self.assertIn("goes on", last)
+        self.assertFalse(output.exists())
+        self.assertTrue(work.is_dir())
+        done = self.ok("compile", checkpoint, "-o", output)
+        self.assertRegex(done.stderr, r"[4-9] parts were finished by an earlier run")
+        self.assertTrue(output.is_file())
+        self.assertFalse(work.exists())
+        # A run that nobody stopped gives the same file.
+        whole = self.folder / "whole.tdm"
+        self.ok("compile", checkpoint, "-o", whole, "-q")
+        self.assertEqual(output.read_bytes(), whole.read_bytes())
+
+    def test_run_stops_and_says_so(self):
+        process = self.start("run", self.demo, "-p", PROMPT, "--ignore-eos", "--greedy")
+        first = process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertTrue((first + out).decode().endswith("\n"))
+        self.assertIn(b"finished: cancelled", err)
+
+    def test_terminate_is_like_interrupt(self):
+        process = self.start("run", self.demo, "-p", PROMPT, "--ignore-eos", "--greedy")
+        process.stdout.read(1)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 130)
+
+    def test_chat_goes_on_after_a_stopped_answer(self):
+        process = subprocess.Popen(
+            [TANDEM, "chat", self.demo, "--ignore-eos", "--greedy"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        process.stdin.write(PROMPT.encode() + b"\n")
+        process.stdin.flush()
+        process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        # The answer ends; the conversation does not.
+        for line in process.stderr:
+            if b"finished: cancelled" in line:
+                break
+        out, err = process.communicate(b"/help\n/exit\n", timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn(b"/reset", err)
+
+    def test_closed_output_is_no_crash(self):
+        # As in `tandem ... | head -1`: the reader goes away.
+        for arguments in (
+            ("run", self.demo, "-p", PROMPT, "--ignore-eos"),
+            ("inspect", self.demo, "--json"),
+            ("compile", DEMO, "-o", self.folder / "x.tdm", "--dump-ir"),
+        ):
+            with self.subTest(command=arguments[0]):
+                process = self.start(*arguments)
+                process.stdout.read(1)
+                process.stdout.close()
+                err = process.stderr.read().decode()
+                self.assertIn(process.wait(timeout=TIMEOUT), (0, 1, -signal.SIGPIPE), err)
+                self.assertNotIn("terminate called", err)
+                process.stderr.close()
+
+    @unittest.skipUnless(Path("/dev/full").exists(), "no /dev/full")
+    def test_full_disk_is_an_error(self):
+        for arguments in (("targets",), ("run", self.demo, "-p", PROMPT), ("tokenize", self.demo, "-p", "Hello")):
+            with self.subTest(command=arguments[0]), open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    [TANDEM, *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, encoding="utf-8"
+                )
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("error: ", done.stderr)
+
+
+class Run(CliTest):
+    def test_story(self):
+        done = self.ok("run", self.demo, "-p", PROMPT, "--greedy")
+        self.assertIn("Leo", done.stdout)
+        self.assertGreater(len(done.stdout), 200)
+        self.assertRegex(done.stderr, r"prompt tokens in .*; \d+ tokens at \d+/s; finished: stop; seed \d+")
+
+    def test_quiet(self):
+        done = self.ok("run", self.demo, "-p", PROMPT, "--greedy", "--quiet")
+        self.assertEqual(done.stderr, "")
+
+    def test_prompt_from_standard_input(self):
+        by_flag = self.ok("run", self.demo, "-p", PROMPT, "--greedy", "-q").stdout
+        self.assertEqual(self.ok("run", self.demo, "--greedy", "-q", stdin=PROMPT).stdout, by_flag)
+
+    def test_json(self):
+        done = self.ok("run", self.demo, "-p", PROMPT, "--json", "-n", 12, "--seed", 5)
+        result = json.loads(done.stdout)
+        self.assertEqual(done.stdout.count("\n"), 1)
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(len(result["tokens"]), 12)
+        self.assertEqual(result["finish"], "length")
+        self.assertEqual(result["seed"], 5)
+        again = json.loads(self.ok("run", self.demo, "-p", PROMPT, "--json", "-n", 12, "--seed", 5).stdout)
+        self.assertEqual(again["tokens"], result["tokens"])
+        text = self.ok("run", self.demo, "-p", PROMPT, "-q", "-n", 12, "--seed", 5).stdout
+        self.assertEqual(text, result["text"] + "\n")
+
+    def test_stop_strings(self):
+        whole = self.ok("run", self.demo, "-p", PROMPT, "--greedy", "-q").stdout
+        cut = self.ok("run", self.demo, "-p", PROMPT, "--greedy", "-q", "--stop", "zzz", "--stop", ". ").stdout
+        self.assertEqual(cut, whole.split(". ")[0] + "\n")
+
+    def test_without_template(self):
+        done = self.ok("run", self.demo, "--no-template", "-p", "Once upon a time", "--greedy", "-q", "-n", 20)
+        self.assertGreater(len(done.stdout), 20)
+        self.assert_one_error(tandem("run", self.demo, "--no-template", "--system", "Be short.", "-p", "x"), "--system")
+
+    def test_errors(self):
+        garbage = self.folder / "garbage.tdm"
+        garbage.write_bytes(bytes(range(256)) * 100)
+        truncated = self.folder / "truncated.tdm"
+        truncated.write_bytes(self.demo.read_bytes()[:100_000])
+        empty = self.folder / "empty.tdm"
+        empty.write_bytes(b"")
+        flipped = self.folder / "flipped.tdm"
+        data = bytearray(self.demo.read_bytes())
+        data[len(data) // 2] ^= 1
+        flipped.write_bytes(data)
+        bad = [
+            (self.folder / "absent.tdm", "no such file"),
+            (DEMO, "tandem compile"),
+            (garbage, "not a tandem file"),
+            (truncated, "copy it again"),
+            (empty, "too short"),
+            (DEMO / "model.safetensors", "not a tandem file"),
+            ("", ""),
+        ]
+        commands = [
+            ("run", "-p", "x"),
+            ("chat",),
+            ("inspect",),
+            ("bench",),
+            ("logits", "--tokens", "1", "--out", self.folder / "x.npy"),
+            ("eval", "--ids", self.folder / "x.json"),
+        ]
+        for command, *rest in commands:
+            for file, part in bad:
+                if command in ("logits", "eval") and file == DEMO:
+                    continue  # They take a checkpoint's folder.
+                with self.subTest(command=command, file=str(file)):
+                    self.assert_one_error(tandem(command, file, *rest), part)
+        self.assertFalse((self.folder / "x.npy").exists())
+        self.assert_one_error(tandem("run", flipped, "-p", "x"), "damaged")
+        self.assert_one_error(tandem("inspect", flipped), "damaged")
+        self.assertIn("damaged", tandem("chat", flipped, stdin="Hello\n").stderr)
+
+    def test_no_prompt(self):
+        self.assert_one_error(tandem("run", self.demo), "-p")
+        self.assert_one_error(tandem("run", self.demo, "-p", ""), "-p")
+
+    def test_prompt_longer_than_the_context(self):
+        self.assert_one_error(tandem("run", self.demo, "-p", "word " * 2000), "--context")
+
+    def test_unknown_kernels(self):
+        done = tandem("run", self.demo, "-p", "x", env={**os.environ, "TANDEM_ISA": "mmx"})
+        self.assert_one_error(done, "mmx", "portable")
+        self.ok("run", self.demo, "-p", PROMPT, "-n", 3, env={**os.environ, "TANDEM_ISA": "portable"})
+
+    def test_file_without_tokenizer(self):
+        output = self.folder / "qwen3.tdm"
+        self.ok("compile", GOLDEN / "qwen3", "-o", output, "-q")
+        for arguments in (("run", output, "-p", "x"), ("chat", output), ("tokenize", output, "-p", "x")):
+            with self.subTest(command=arguments[0]):
+                self.assert_one_error(tandem(*arguments), "tokenizer")
+
+
+class Chat(CliTest):
+    def test_two_turns(self):
+        done = self.ok("chat", self.demo, "--greedy", stdin=f"{PROMPT}\n\nWhat did Leo love most?\n")
+        answers = done.stdout.splitlines()
+        self.assertEqual(len(answers), 2, done.stdout)
+        self.assertIn("Leo", answers[0])
+        self.assertRegex(done.stderr, r"\d+ from the cache")
+        self.assertEqual(self.ok("run", self.demo, "-p", PROMPT, "--greedy", "-q").stdout, answers[0] + "\n")
+
+    def test_commands(self):
+        done = self.ok("chat", self.demo, "--greedy", "-q", stdin=f"{PROMPT}\n/reset\n{PROMPT}\n/what\n/exit\nmore\n")
+        answers = done.stdout.splitlines()
+        self.assertEqual(len(answers), 2)
+        self.assertEqual(answers[0], answers[1])
+        self.assertIn("unknown command /what", done.stderr)
+
+    def test_a_turn_that_is_too_long_leaves_the_conversation(self):
+        done = self.ok("chat", self.demo, "--greedy", "-q", stdin=f"{PROMPT}\n{'word ' * 2000}\nWhat did Leo love?\n")
+        self.assertEqual(len(done.stdout.splitlines()), 2)
+        self.assertIn("error: ", done.stderr)
+        self.assertIn("/reset", done.stderr)
+
+
+class Inspect(CliTest):
+    def test_text(self):
+        out = self.ok("inspect", self.demo).stdout
+        for part in ["checksums verified", "Qwen3ForCausalLM", "hybrid, context 512", "lpbq4/32", "int8"]:
+            self.assertIn(part, out)
+
+    def test_json(self):
+        info = json.loads(self.ok("inspect", self.demo, "--json").stdout)
+        self.assertEqual(info["format_version"], 1)
+        self.assertEqual(info["size"], self.demo.stat().st_size)
+        self.assertEqual(info["model"]["vocab_size"], 2048)
+        self.assertEqual(info["model"]["layers"], 6)
+        self.assertEqual(info["checksums"], "verified")
+        borders = {b["name"]: b for b in info["methods"][0]["borders"]}
+        self.assertEqual(borders["mask"]["shape"], [1, 512])
+        self.assertEqual(borders["k_cache.0"]["dtype"], "f16")
+        self.assertEqual(info["recipe"]["name"], "w4")
+        self.assertEqual(info["text"]["eos_ids"], [2, 0])
+        for segment in info["segments"]:
+            self.assertEqual(segment["offset"] % 16384, 0)
+        self.assertEqual(json.loads(self.ok("inspect", self.demo, "--json", "--no-verify").stdout)["checksums"],
+                         "not verified")
+
+    def test_dump_ir(self):
+        out = self.ok("inspect", self.demo, "--dump-ir").stdout
+        self.assertIn("graph decode tokens=1 context=512", out)
+        self.assertIn("silu_mul(", out)
+
+
+class Bench(CliTest):
+    def test_json(self):
+        done = self.ok("bench", self.demo, "--json", "--prompt", 40, "--tokens", 4, "--repeats", 1)
+        figures = json.loads(done.stdout)
+        self.assertEqual(done.stderr, "")
+        for key in ["load_seconds", "first_token_seconds", "prompt_tokens_per_second", "decode_tokens_per_second",
+                    "bandwidth_share", "peak_memory_bytes", "kv_first_token_seconds"]:
+            self.assertGreater(figures[key], 0, key)
+        self.assertEqual(figures["mode"], "hybrid")
+
+    def test_text(self):
+        out = self.ok("bench", self.demo, "--prompt", 16, "--tokens", 4, "--repeats", 1).stdout
+        for part in ["load", "first token", "decode", "peak memory"]:
+            self.assertIn(part, out)
+
+
+class Logits(CliTest):
+    TOKENS = "142,187,174,204,268,257,108"
+
+    def logits(self, model, *arguments, tokens=TOKENS):
+        out = self.folder / "logits.npy"
+        out.unlink(missing_ok=True)
+        done = self.ok("logits", model, "--tokens", tokens, "--out", out, *arguments)
+        self.assertEqual(done.stdout + done.stderr, "")
+        return read_npy(out)
+
+    def test_folder_equals_hugging_face_and_the_compiled_file(self):
+        expected = read_npy(GOLDEN / "qwen3" / "logits_7.npy")
+        values = [x for row in expected for x in row]
+        mean = sum(values) / len(values)
+        std = math.sqrt(sum((x - mean) ** 2 for x in values) / len(values))
+        reference = self.logits(GOLDEN / "qwen3")
+        self.assertEqual((len(reference), len(reference[0])), (7, 288))
+        self.assertLess(worst_difference(reference, expected), 5e-5 * std)
+        v5 = self.logits(GOLDEN / "qwen3", "--config", "config.v5.json")
+        self.assertEqual(v5, reference)
+        file = self.folder / "fp32.tdm"
+        self.ok("compile", GOLDEN / "qwen3", "-o", file, "--recipe", "fp32", "-q")
+        self.assertLess(worst_difference(self.logits(file), expected), 1e-4 * std)
+
+    def test_phases(self):
+        file = self.folder / "w8.tdm"
+        self.ok("compile", GOLDEN / "qwen3", "-o", file, "--recipe", "w8", "-q")
+        exact = self.logits(GOLDEN / "qwen3", "--phase", "float")
+        qdq = self.logits(file, "--phase", "qdq")
+        self.assertGreater(sqnr_db(qdq, self.logits(file, "--phase", "device")), 25)
+        self.assertGreater(sqnr_db(qdq, self.logits(GOLDEN / "qwen3", "--phase", "qdq", "--recipe", "w8")), 60)
+        self.assertLess(sqnr_db(exact, qdq), 60)
+        self.assertGreater(sqnr_db(exact, qdq), 15)
+
+    def test_errors(self):
+        out = self.folder / "x.npy"
+        cases = [
+            ((self.demo, "--tokens", "1,two", "--out", out), "two"),
+            ((self.demo, "--tokens", "1,99999", "--out", out), "99999"),
+            ((self.demo, "--tokens=-1", "--out", out), "-1"),
+            ((self.demo, "--tokens", ",".join(["1"] * 513), "--out", out), "context"),
+            ((self.demo, "--out", out), "--tokens"),
+            ((self.demo, "--tokens", "1", "--out", self.folder / "no" / "x.npy"), "no"),
+            ((self.demo, "--tokens", "1", "--out", out, "--phase", "float"), "folder"),
+            ((DEMO, "--tokens", "1", "--out", out, "--phase", "device"), "tandem compile"),
+            ((DEMO, "--tokens", "1", "--out", out, "--phase", "solid"), "solid"),
+        ]
+        for arguments, part in cases:
+            with self.subTest(part=part):
+                self.assert_one_error(tandem("logits", *arguments), part)
+                self.assertFalse(out.exists())
+        self.assertEqual(list(self.folder.glob("*.partial")), [])
+
+
+class Tokenize(CliTest):
+    LINES = ["Once upon a time", "", "naïve ☂ 日本語 🦊", "<|im_start|>user\nHi<|im_end|>", "a\tb\r\nc"]
+
+    def test_jsonl_is_the_same_from_file_and_folder(self):
+        stdin = "".join(json.dumps({"text": line}) + "\n" for line in self.LINES)
+        compiled = self.ok("tokenize", self.demo, "--jsonl", stdin=stdin).stdout
+        self.assertEqual(compiled, self.ok("tokenize", DEMO, "--jsonl", stdin=stdin).stdout)
+        self.assertEqual(compiled, self.ok("tokenize", DEMO / "tokenizer.json", "--jsonl", stdin=stdin).stdout)
+        results = [json.loads(line) for line in compiled.splitlines()]
+        self.assertEqual([r["decoded"] for r in results], self.LINES)
+        self.assertEqual(results[1]["ids"], [])
+
+    def test_prompt(self):
+        out = self.ok("tokenize", self.demo, "-p", "Once upon a time").stdout
+        self.assertRegex(out, r"^\d+( \d+)*\n$")
+
+    def test_errors(self):
+        self.assert_one_error(tandem("tokenize", self.demo), "-p")
+        self.assert_one_error(tandem("tokenize", self.demo, "--jsonl", stdin="{\n"), "line 1")
+        self.assert_one_error(tandem("tokenize", self.demo, "--jsonl", stdin='{"txt": "a"}\n'), "line 1")
+        self.assert_one_error(tandem("tokenize", DEMO / "config.json", "-p", "x"), "config.json")
+        self.assert_one_error(tandem("tokenize", self.folder / "absent", "-p", "x"), "absent")
+
+
+class Eval(CliTest):
+    def test_json(self):
+        done = self.ok("eval", self.demo, "--conversations", DEMO / "eval.json", "--limit", 4, "--answers", 3, "--json")
+        result = json.loads(done.stdout)
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(result["phase"], "device")
+        self.assertEqual(result["sequences"], 4)
+        self.assertTrue(1.0 < result["perplexity"] < 2.0, result)
+        self.assertEqual(result["answers_asked"], 3)
+        self.assertLessEqual(result["answers_right"], 3)
+
+    def test_text_and_ids_agree(self):
+        text = self.folder / "text.txt"
+        text.write_text("Once upon a time there was a fox. The fox was happy. " * 4)
+        ids = self.folder / "ids.json"
+        tokens = self.ok("tokenize", self.demo, "-p", text.read_text()).stdout.split()
+        ids.write_text(json.dumps({"valid_ids": list(map(int, tokens))}))
+        options = ("--window", 24, "--limit", 2, "--json")
+        by_text = json.loads(self.ok("eval", self.demo, "--text", text, *options).stdout)
+        by_ids = json.loads(self.ok("eval", self.demo, "--ids", ids, *options).stdout)
+        self.assertEqual(by_text["perplexity"], by_ids["perplexity"])
+        self.assertEqual(by_text["tokens"], 46)
+        reference = json.loads(self.ok("eval", DEMO, "--ids", ids, *options).stdout)
+        self.assertEqual(reference["phase"], "float")
+        self.assertAlmostEqual(math.log(reference["perplexity"]), math.log(by_ids["perplexity"]), delta=0.3)
+
+    def test_errors(self):
+        self.assert_one_error(tandem("eval", self.demo), "--conversations")
+        self.assert_one_error(tandem("eval", self.demo, "--text", self.folder / "absent"), "absent")
+        self.assert_one_error(tandem("eval", self.demo, "--ids", DEMO / "config.json"), "token ids")
+        self.assert_one_error(tandem("eval", self.demo, "--conversations", DEMO / "config.json"), "conversations")
+        one = self.folder / "one.json"
+        one.write_text("[5]")
+        self.assert_one_error(tandem("eval", self.demo, "--ids", one), "nothing to measure")
+        one.write_text("[5, 99999, 3]")
+        self.assert_one_error(tandem("eval", self.demo, "--ids", one), "99999")
+        self.assert_one_error(tandem("eval", self.demo, "--ids", one, "--window", 9999), "9999")
+
+
+class Targets(CliTest):
+    def test_lists(self):
+        self.assertIn("cpu", self.ok("targets").stdout)
+        names = [t["name"] for t in json.loads(self.ok("targets", "--json").stdout)]
+        self.assertIn("cpu", names)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    TANDEM, MAKE_CHECKPOINT = (str(Path(path).resolve()) for path in sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

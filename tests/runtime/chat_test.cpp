@@ -1,0 +1,94 @@
+// Conversations of several turns, and files without a tokenizer.
+#include <gtest/gtest.h>
+
+#include "support/compiled_model.h"
+
+namespace tandem {
+namespace {
+
+std::shared_ptr<Engine> demo_engine() {
+  static const auto engine = test::load_engine(test::compiled({.checkpoint = test::demo_dir(), .context = 512}));
+  return engine;
+}
+
+GenerateResult answer(Session& session, const std::vector<Message>& messages) {
+  auto result = session.generate_chat(messages, {}, {});
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+  return result.ok() ? *std::move(result) : GenerateResult{};
+}
+
+TEST(Chat, LaterTurnsUseTheCacheAndChangeNothing) {
+  const auto session = test::new_session(*demo_engine());
+  std::vector<Message> messages = {{"user", "Tell me a story about a cat and a purple umbrella."}};
+  const auto first = answer(*session, messages);
+  EXPECT_EQ(first.reused_tokens, 0);
+  messages.push_back({"assistant", first.text});
+  const size_t held = session->tokens().size();
+  for (const char* question : {"What did he love most?", "Who was the friend in the story?"}) {
+    messages.push_back({"user", question});
+    const auto next = answer(*session, messages);
+    EXPECT_GT(next.reused_tokens, static_cast<int64_t>(held) - 3) << "the story was computed again";
+    EXPECT_LT(next.prompt_tokens, 40);
+    // The same conversation in one piece.
+    const auto fresh = answer(*test::new_session(*demo_engine()), messages);
+    EXPECT_EQ(fresh.reused_tokens, 0);
+    EXPECT_EQ(fresh.prompt_tokens, next.prompt_tokens + next.reused_tokens);
+    EXPECT_EQ(next.tokens, fresh.tokens);
+    EXPECT_EQ(next.text, fresh.text);
+    messages.push_back({"assistant", next.text});
+  }
+}
+
+TEST(Chat, AnEditedConversationStartsAtTheEdit) {
+  const auto session = test::new_session(*demo_engine());
+  (void)answer(*session, {{"user", "Tell me a story about a fox named Leo."}});
+  const std::vector<Message> edited = {{"user", "Tell me a story about a fox named Mia."}};
+  const auto changed = answer(*session, edited);
+  EXPECT_GT(changed.reused_tokens, 3);
+  EXPECT_EQ(changed.text, answer(*test::new_session(*demo_engine()), edited).text);
+  // The same again: only the last token is computed, for its logits.
+  const auto again = answer(*session, edited);
+  EXPECT_EQ(again.prompt_tokens, 1);
+  EXPECT_EQ(again.text, changed.text);
+}
+
+TEST(Chat, ASystemMessageIsPartOfThePrompt) {
+  const std::vector<Message> messages = {{"system", "You tell stories."}, {"user", "Tell me a story."}};
+  const auto text = demo_engine()->render_chat(messages, true);
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(*text,
+            "<|im_start|>system\nYou tell stories.<|im_end|>\n<|im_start|>user\nTell me a story.<|im_end|>\n"
+            "<|im_start|>assistant\n");
+}
+
+TEST(Chat, AFileWithoutATokenizerSaysSo) {
+  const auto engine = test::load_engine(test::compiled({.checkpoint = test::golden_dir("qwen3")}));
+  EXPECT_FALSE(engine->has_tokenizer());
+  EXPECT_EQ(engine->encode("a", true).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(engine->decode(std::vector<int32_t>{1}, true).error().code, ErrorCode::kUnsupported);
+  const auto session = test::new_session(*engine);
+  const std::vector<Message> messages = {{"user", "Hello"}};
+  const auto result = session->generate_chat(messages, {}, {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("tokenizer"), std::string::npos);
+  // Token ids work, and give tokens without text.
+  GenerateOptions options;
+  options.max_new_tokens = 4;
+  options.ignore_eos = true;
+  const auto ids = session->generate(std::vector<int32_t>{1, 2, 3}, options, {});
+  ASSERT_TRUE(ids.ok());
+  EXPECT_EQ(ids->tokens.size(), 4u);
+  EXPECT_TRUE(ids->text.empty());
+}
+
+TEST(Chat, DefaultsAreTheGenerationConfigs) {
+  const GenerateOptions options = demo_engine()->default_options();
+  EXPECT_FLOAT_EQ(options.sampler.temperature, 0.7f);
+  EXPECT_EQ(options.sampler.top_k, 20);
+  EXPECT_FLOAT_EQ(options.sampler.top_p, 0.9f);
+  const auto eos = demo_engine()->eos_tokens();
+  EXPECT_EQ(std::vector<int32_t>(eos.begin(), eos.end()), (std::vector<int32_t>{2, 0}));
+}
+
+}  // namespace
+}  // namespace tandem
