@@ -1,0 +1,104 @@
+# The front door. Everything is built by CMake (CMakePresets.json); this file knows what to call in which order.
+# System packages that are missing are installed first, on Debian and Ubuntu; docs/dependencies.md lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+JOBS ?= $(shell nproc)
+# Seconds that `make fuzz` gives to each fuzzer, and `make test` to each of its shorter runs.
+FUZZ_SECONDS ?= 60
+TEST_FUZZ_SECONDS ?= 20
+# A shape that tandem-make-checkpoint knows; the checkpoint takes 1.2 GB under build/.
+BENCH_SHAPE ?= qwen3-0.6b
+PROMPT ?= Tell me a story about a fox named Leo.
+
+TANDEM := build/release/tandem
+CMAKE_BUILD := cmake --build
+
+.PHONY: help
+help: ## Say what there is to make (this)
+	@echo "tandem: a Hugging Face decoder becomes one file that runs in your process"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  JOBS=$(JOBS) (compile jobs), FUZZ_SECONDS=$(FUZZ_SECONDS) (for each fuzzer), PROMPT=\"...\" (for the demo)"
+
+.PHONY: demo
+demo: build ## Build, compile the demo model and let it tell a story
+	$(TANDEM) compile models/demo -o build/demo.tdm
+	$(TANDEM) run build/demo.tdm -p "$(PROMPT)"
+
+# A fresh build folder is configured without the tests, which would need more packages. An existing one is left alone.
+.PHONY: build
+build: deps-build ## Build build/release/tandem
+	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF
+	$(CMAKE_BUILD) build/release --target tandem -j $(JOBS)
+
+.PHONY: test
+test: ## Run all tests: release, then with ASan and UBSan, then the fuzzers for a while
+	@$(MAKE) --no-print-directory test-release
+	@$(MAKE) --no-print-directory test-asan
+	@$(MAKE) --no-print-directory test-fuzz
+	@echo "make test: all passed"
+
+.PHONY: test-release
+test-release: deps-test
+	cmake --preset release -DTANDEM_TESTS=ON
+	$(CMAKE_BUILD) build/release -j $(JOBS)
+	ctest --test-dir build/release --output-on-failure --timeout 900 -j $(JOBS)
+
+# Tests and fuzzers share one build with clang: the libraries are compiled once for both, and the command line only where
+# a test needs it.
+.PHONY: build-asan
+build-asan: deps-test
+	cmake --preset asan
+	$(CMAKE_BUILD) build/asan --target tests/all tools/all fuzz/all -j $(JOBS)
+
+.PHONY: test-asan
+test-asan: build-asan
+	ctest --test-dir build/asan --output-on-failure --timeout 900 -j $(JOBS)
+
+.PHONY: test-fuzz
+test-fuzz: build-asan
+	scripts/run_fuzzers.sh build/asan/fuzz $(TEST_FUZZ_SECONDS) $(JOBS)
+
+.PHONY: fuzz
+fuzz: deps-test ## Run every fuzzer for FUZZ_SECONDS
+	cmake --preset fuzz
+	$(CMAKE_BUILD) build/fuzz --target fuzz/all -j $(JOBS)
+	scripts/run_fuzzers.sh build/fuzz/fuzz $(FUZZ_SECONDS) $(JOBS)
+
+.PHONY: bench
+bench: deps-bench ## Measure the demo model, one of a real shape, and the kernels
+	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF
+	cmake --preset release -DTANDEM_BENCHMARKS=ON
+	$(CMAKE_BUILD) build/release --target tandem tandem-make-checkpoint bench/all -j $(JOBS)
+	bench/end_to_end.py build/release --shape demo
+	bench/end_to_end.py build/release --shape $(BENCH_SHAPE)
+	build/release/bench/bench_kernels
+
+.PHONY: lint
+lint: deps-lint ## Check formatting, file lengths and other cheap rules
+	scripts/lint.sh
+
+.PHONY: format
+format: deps-lint ## Format all sources in place
+	scripts/lint.sh --fix
+
+.PHONY: tidy
+tidy: deps-tidy ## Run clang-tidy over src/ (slow)
+	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF
+	$(CMAKE_BUILD) build/release --target tandem_artifact_schema
+	find src -name '*.cpp' | sort | xargs -P $(JOBS) -n 4 clang-tidy -p build/release --quiet
+
+.PHONY: deps
+deps: ## Install all system packages that are missing
+	scripts/install_dependencies.sh build test bench lint tidy
+
+.PHONY: deps-build deps-test deps-bench deps-lint deps-tidy
+deps-build deps-test deps-bench deps-lint deps-tidy: deps-%:
+	@scripts/install_dependencies.sh build $*
+
+.PHONY: clean
+clean: ## Remove build/
+	rm -rf build

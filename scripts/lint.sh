@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Cheap rules that need no build: formatting, file lengths, tabs, stray spaces, comments at the top of headers.
+# lint.sh --fix formats the sources in place.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+format=$(command -v clang-format-14 || command -v clang-format) || { echo "lint.sh: clang-format is missing" >&2; exit 1; }
+
+folders=()
+for folder in include src tests bench fuzz tools examples bindings; do
+  [[ ! -d $folder ]] || folders+=("$folder")
+done
+mapfile -t sources < <(find "${folders[@]}" \( -name '*.h' -o -name '*.cpp' \) -not -path '*/data/*' | sort)
+
+if [[ ${1:-} == --fix ]]; then
+  "$format" -i "${sources[@]}"
+  exit 0
+fi
+
+failures=0
+complain() {
+  echo "lint: $*" >&2
+  failures=$((failures + 1))
+}
+
+"$format" --dry-run -Werror "${sources[@]}" || complain "formatting; \`make format\` puts it right"
+
+for file in "${sources[@]}"; do
+  lines=$(wc -l < "$file")
+  if ((lines > 400)); then complain "$file has $lines lines, and 400 are the limit: split it"; fi
+  if [[ $file == *.h ]]; then
+    case $(head -n 1 "$file") in
+      '//'* | '#pragma once') ;;
+      *) complain "$file should begin with a comment that says what lives there" ;;
+    esac
+    # A header that is compiled once per instruction set says that it is included more than once.
+    grep -qE '^#pragma once$|^// .*[Ii]ncluded (twice|once per|more than once)|no include guard' "$file" ||
+      complain "$file has no #pragma once"
+  fi
+done
+
+# A library never ends the program or prints (docs/architecture.md); the command line and the tools may.
+library_sources=$(find src -path src/cli -prune -o \( -name '*.h' -o -name '*.cpp' \) -print)
+# shellcheck disable=SC2086
+if grep -nE '\b(abort|exit|_Exit|terminate)\(|std::(cout|cerr|clog)|\b(printf|puts|fputs)\(|fmt::print|\bassert\(' \
+  $library_sources | grep -vE '^\S+:[0-9]+:\s*//'; then
+  complain "a library must not end the program or print"
+fi
+
+for extra in cmake docs scripts .ci Makefile README.md CMakeLists.txt; do
+  [[ ! -e $extra ]] || folders+=("$extra")
+done
+texts=$(find "${folders[@]}" \
+  \( -name '*.h' -o -name '*.cpp' -o -name '*.cmake' -o -name '*.txt' -o -name '*.md' -o -name '*.sh' -o -name '*.fbs' \
+  -o -name run -o -name Makefile \) -type f -not -path '*/data/*')
+# shellcheck disable=SC2086
+if grep -nP '[ \t]+$' $texts; then complain "spaces at the end of a line"; fi
+# shellcheck disable=SC2086
+if grep -nP '\t' $(grep -v '^Makefile$' <<< "$texts"); then complain "tabs"; fi
+
+for script in scripts/*.sh .ci/run; do
+  [[ -x $script ]] || complain "$script is not executable"
+  bash -n "$script" || complain "$script does not parse"
+done
+
+if ((failures > 0)); then
+  echo "lint: $failures complaints" >&2
+  exit 1
+fi
+echo "lint: ${#sources[@]} sources are in order"
