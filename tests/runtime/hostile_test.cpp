@@ -1,0 +1,99 @@
+// Heads that are well-formed and ask for something that no machine can do.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "artifact/head_codec.h"
+#include "artifact/preamble.h"
+#include "artifact/reader.h"
+#include "support/compiled_model.h"
+
+namespace tandem {
+namespace {
+
+class HostileHead : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto bytes = test::read_file(TANDEM_SOURCE_DIR "/tests/data/artifact/v1.tdm");
+    Preamble preamble;
+    std::memcpy(&preamble, bytes.data(), sizeof(preamble));
+    data_.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(preamble.head_offset));
+    const auto artifact = Artifact::open(TANDEM_SOURCE_DIR "/tests/data/artifact/v1.tdm");
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    head_ = artifact->head();
+  }
+
+  // The file with the changed head and checksums that are right.
+  std::filesystem::path write() {
+    const std::vector<uint8_t> head = encode_head(head_);
+    Preamble preamble;
+    preamble.version = kArtifactVersion;
+    preamble.file_size = data_.size() + head.size();
+    preamble.head_offset = data_.size();
+    preamble.head_size = head.size();
+    preamble.head_hash = hash_bytes(head);
+    const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&preamble), sizeof(preamble));
+    preamble.preamble_hash = hash_bytes(bytes.first(sizeof(preamble) - sizeof(uint64_t)));
+    std::vector<uint8_t> file = data_;
+    std::memcpy(file.data(), &preamble, sizeof(preamble));
+    file.insert(file.end(), head.begin(), head.end());
+    test::write_file(folder_ / "hostile.tdm", file);
+    return folder_ / "hostile.tdm";
+  }
+
+  // A context as a file would have it that was compiled with it.
+  void set_context(int64_t context) {
+    for (ir::Graph& graph : head_.methods) {
+      for (const ir::Op& op : graph.ops) {
+        if (op.kind == ir::OpKind::kMaskToFloat) graph.at(op.outputs[0]).shape[1] = context;
+      }
+      for (ir::Tensor& t : graph.tensors) {
+        if (t.role == ir::TensorRole::kState || t.name == "mask") t.shape[1] = context;
+      }
+      graph.context = context;
+    }
+  }
+
+  const test::TempFolder folder_;
+  std::vector<uint8_t> data_;
+  ArtifactHead head_;
+};
+
+TEST_F(HostileHead, UnchangedItRuns) {
+  EXPECT_EQ(test::greedy_file(write(), std::vector<int32_t>{1, 2}, 3).size(), 3u);
+  set_context(200);
+  EXPECT_EQ(test::greedy_file(write(), std::vector<int32_t>(100, 2), 3).size(), 3u);
+}
+
+TEST_F(HostileHead, ContextsThatNoMachineHolds) {
+  for (const int64_t context : {int64_t{1} << 31, int64_t{1} << 30, (int64_t{1} << 31) - 1}) {
+    SCOPED_TRACE(context);
+    set_context(context);
+    const auto engine = Engine::load(write(), {.threads = 1});
+    if (!engine.ok()) continue;  // Refused even earlier.
+    const auto session = (*engine)->new_session();
+    ASSERT_FALSE(session.ok());
+    EXPECT_EQ(session.error().code, ErrorCode::kResourceExhausted);
+    EXPECT_NE(session.error().message.find("context"), std::string::npos) << session.error().message;
+  }
+  set_context(int64_t{1} << 40);
+  EXPECT_FALSE(Engine::load(write(), {.threads = 1}).ok());
+}
+
+TEST_F(HostileHead, ATokenizerThatIsNowhere) {
+  head_.text.tokenizer = {};
+  const auto engine = Engine::load(write(), {.threads = 1});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_NE(engine.error().message.find("tokenizer"), std::string::npos) << engine.error().message;
+}
+
+TEST_F(HostileHead, AnotherBackEndOrMethodIsRefusedByName) {
+  head_.backend = "abacus";
+  EXPECT_NE(Engine::load(write()).error().message.find("abacus"), std::string::npos);
+  head_.backend = "cpu";
+  std::erase_if(head_.methods, [](const ir::Graph& graph) { return graph.tokens == 1; });
+  EXPECT_NE(Engine::load(write()).error().message.find("decode"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tandem
