@@ -66,16 +66,8 @@ ArtifactHead valid_head() {
   head.target = head.backend = "cpu";
   head.model.vocab_size = 4;
   head.segments = {{"a", kSegmentAlignment, 4096, 1}, {"b", 2 * kSegmentAlignment, 100, 2}};
-  head.weights = {{"table",
-                   WeightFormat::kLpbq4,
-                   WeightLayout::kPanel16,
-                   16,
-                   4,
-                   16,
-                   {0, 0, 128},
-                   {0, 128, 64},
-                   {0, 192, 16},
-                   {0, 256, 64}}};
+  head.weights = {
+      {"table", WeightFormat::kLpbq4, WeightLayout::kPanel16, 16, 4, 16, {0, 0, 128}, {0, 128, 64}, {0, 192, 16}}};
   head.vectors = {{"norm", 16, {0, 512, 64}}, {"rope", 8, {0, 576, 32}}};
   head.methods = {g};
   head.text = {true, {1, 0, 100}, "template", "<s>", "</s>", 1, {2, 3}};
