@@ -14,7 +14,7 @@ std::filesystem::path data_dir() { return TANDEM_SOURCE_DIR "/tests/data/artifac
 class FormatV1 : public testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path path_ = data_dir() / (std::string(GetParam()) + ".tdm");
-  Json expected_ = [this] {
+  Json expected_ = [] {
     std::ifstream file(data_dir() / (std::string(GetParam()) + ".json"));
     return Json::parse(file);
   }();
