@@ -7,7 +7,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 # Seconds that `make fuzz` gives to each fuzzer, and `make test` to each of its shorter runs.
 FUZZ_SECONDS ?= 60
-TEST_FUZZ_SECONDS ?= 20
+TEST_FUZZ_SECONDS ?= 15
 # A shape that tandem-make-checkpoint knows; the checkpoint takes 1.2 GB under build/.
 BENCH_SHAPE ?= qwen3-0.6b
 PROMPT ?= Tell me a story about a fox named Leo.
