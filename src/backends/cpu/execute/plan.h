@@ -50,7 +50,7 @@ struct MethodPlan {
 };
 
 // Tokens of a prefill that share one attention task: enough to reuse each converted tile of the cache.
-inline constexpr int64_t kAttentionTokens = 16;
+inline constexpr int64_t kAttentionTokens = 32;
 
 // The graph must be verified and belong to the artifact; both must outlive the plan.
 Result<MethodPlan> make_plan(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels);

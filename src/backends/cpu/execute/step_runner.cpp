@@ -39,6 +39,15 @@ int64_t visible_end(const float* row, int64_t end) {
 
 }  // namespace
 
+template <typename Body>
+void StepRunner::each_part(Rows rows, int64_t elements, Body&& body) {
+  const int64_t parts = elements < kWorthSharing ? 1 : std::min<int64_t>(rows.count, pool_.size());
+  pool_.run(parts, [&](int64_t part, int) {
+    const int64_t begin = rows.count * part / parts, end = rows.count * (part + 1) / parts;
+    if (begin < end) body(Rows{rows.begin + begin, end - begin});
+  });
+}
+
 void* StepRunner::memory(TensorId id) const {
   const Place& place = plan_.places[static_cast<size_t>(id)];
   switch (place.kind) {
@@ -122,14 +131,10 @@ void StepRunner::quantize_input(const Op& op, Rows rows) {
   const int64_t stride = plan_.matrices[static_cast<size_t>(op.inputs[1])].padded_cols();
   auto* codes = reinterpret_cast<int8_t*>(arena_ + plan_.codes_offset);
   auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset);
-  const float* x = floats(op.inputs[0], rows);
-  const int64_t tasks = rows.count * cols < kWorthSharing ? 1 : std::min<int64_t>(rows.count, pool_.size());
-  const int64_t per_task = (rows.count + tasks - 1) / tasks;
-  pool_.run(tasks, [&](int64_t task, int) {
-    const int64_t begin = task * per_task, count = std::min(per_task, rows.count - begin);
-    if (count > 0) {
-      kernels_.quantize_rows(x + begin * cols, cols, count, cols, codes + begin * stride, stride, scales + begin);
-    }
+  each_part(rows, rows.count * cols, [&](Rows part) {
+    const int64_t first = part.begin - rows.begin;  // Codes are kept for the rows of this call only.
+    kernels_.quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, codes + first * stride, stride,
+                           scales + first);
   });
 }
 
@@ -178,17 +183,18 @@ void StepRunner::linear(const Step& step, Rows rows) {
 }
 
 void StepRunner::norm(const Op& op, Rows rows) {
-  const int64_t width = graph_.at(op.inputs[0]).shape[1];
-  const float* x = floats(op.inputs[0], rows);
+  const int64_t width = graph_.at(op.inputs[0]).shape[1], group = graph_.at(op.inputs[1]).shape[0];
   const float* weight = floats(op.inputs[1]);
-  float* y = floats(op.outputs[0], rows);
   const ir::OpAttributes& a = op.attributes;
-  if (op.kind == OpKind::kLayerNorm) {
-    kernels_.layer_norm(x, rows.count, width, weight, floats(op.inputs[2]), a.eps, y);
-    return;
-  }
-  const int64_t group = graph_.at(op.inputs[1]).shape[0];
-  kernels_.rms_norm(x, rows.count * (width / group), group, weight, a.weight_offset, a.eps, y);
+  each_part(rows, rows.count * width, [&](Rows part) {
+    const float* x = floats(op.inputs[0], part);
+    float* y = floats(op.outputs[0], part);
+    if (op.kind == OpKind::kLayerNorm) {
+      kernels_.layer_norm(x, part.count, width, weight, floats(op.inputs[2]), a.eps, y);
+    } else {
+      kernels_.rms_norm(x, part.count * (width / group), group, weight, a.weight_offset, a.eps, y);
+    }
+  });
 }
 
 void StepRunner::elementwise(const Op& op, Rows rows) {
@@ -219,13 +225,16 @@ void StepRunner::rope_table(const Op& op, Rows rows) {
   const int32_t* positions = indices(op.inputs[0]);
   float* cos = floats(op.outputs[0]);
   float* sin = floats(op.outputs[1]);
-  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
-    for (int64_t i = 0; i < half; ++i) {
-      const float angle = static_cast<float>(positions[n]) * frequency[i];
-      cos[n * half + i] = std::cos(angle) * op.attributes.factor;
-      sin[n * half + i] = std::sin(angle) * op.attributes.factor;
+  // A sine costs about as much as 16 elements of other work.
+  each_part(rows, rows.count * half * 16, [&](Rows part) {
+    for (int64_t n = part.begin; n < part.begin + part.count; ++n) {
+      for (int64_t i = 0; i < half; ++i) {
+        const float angle = static_cast<float>(positions[n]) * frequency[i];
+        cos[n * half + i] = std::cos(angle) * op.attributes.factor;
+        sin[n * half + i] = std::sin(angle) * op.attributes.factor;
+      }
     }
-  }
+  });
 }
 
 void StepRunner::rope(const Op& op, Rows rows) {
@@ -233,11 +242,13 @@ void StepRunner::rope(const Op& op, Rows rows) {
   const int64_t dim = op.attributes.head_dim;
   const float* x = floats(op.inputs[0]);
   float* y = floats(op.outputs[0]);
-  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
-    std::copy_n(x + n * width, width, y + n * width);
-    kernels_.rope(y + n * width, width / dim, dim, half, floats(op.inputs[1]) + n * half,
-                  floats(op.inputs[2]) + n * half, op.attributes.interleaved);
-  }
+  each_part(rows, rows.count * width, [&](Rows part) {
+    for (int64_t n = part.begin; n < part.begin + part.count; ++n) {
+      std::copy_n(x + n * width, width, y + n * width);
+      kernels_.rope(y + n * width, width / dim, dim, half, floats(op.inputs[1]) + n * half,
+                    floats(op.inputs[2]) + n * half, op.attributes.interleaved);
+    }
+  });
 }
 
 KvHead StepRunner::kv_head(TensorId cache, TensorId scales, int64_t head) const {
@@ -259,11 +270,17 @@ Status StepRunner::store_kv(const Op& op, Rows rows) {
       return invalid_argument("position {} is beyond the context of {}", positions[n], graph_.context);
     }
   }
-  for (int64_t h = 0; h < width / dim; ++h) {
+  const int64_t heads = width / dim;
+  const auto store_head = [&](int64_t h) {
     const KvHead head = kv_head(op.inputs[2], op.inputs.size() == 4 ? op.inputs[3] : -1, h);
     for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
       kernels_.store_kv(x + n * width + h * dim, dim, positions[n], head);
     }
+  };
+  if (rows.count * width < kWorthSharing) {
+    for (int64_t h = 0; h < heads; ++h) store_head(h);
+  } else {
+    pool_.run(heads, [&](int64_t h, int) { store_head(h); });
   }
   return ok_status();
 }

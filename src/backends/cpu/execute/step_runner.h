@@ -29,6 +29,10 @@ class StepRunner {
     int64_t count = 0;
   };
 
+  // Calls body(part) with parts of the rows, on several threads if there are elements enough to be worth it.
+  template <typename Body>
+  void each_part(Rows rows, int64_t elements, Body&& body);
+
   Status check_bindings();
   Status run_step(const Step& step, Rows rows);
   Status embedding(const ir::Op& op, Rows rows);
