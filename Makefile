@@ -31,7 +31,7 @@ demo: build ## Build, compile the demo model and let it tell a story
 # A fresh build folder is configured without the tests, which would need more packages. An existing one is left alone.
 .PHONY: build
 build: deps-build ## Build build/release/tandem
-	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF
+	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF -DTANDEM_WERROR=OFF
 	$(CMAKE_BUILD) build/release --target tandem -j $(JOBS)
 
 .PHONY: test
@@ -43,7 +43,7 @@ test: ## Run all tests: release, then with ASan and UBSan, then the fuzzers for 
 
 .PHONY: test-release
 test-release: deps-test
-	cmake --preset release -DTANDEM_TESTS=ON
+	cmake --preset release -DTANDEM_TESTS=ON -DTANDEM_WERROR=ON
 	$(CMAKE_BUILD) build/release -j $(JOBS)
 	ctest --test-dir build/release --output-on-failure --timeout 900 -j $(JOBS)
 
@@ -70,12 +70,20 @@ fuzz: deps-test ## Run every fuzzer for FUZZ_SECONDS
 
 .PHONY: bench
 bench: deps-bench ## Measure the demo model, one of a real shape, and the kernels
-	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF
+	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF -DTANDEM_WERROR=OFF
 	cmake --preset release -DTANDEM_BENCHMARKS=ON
 	$(CMAKE_BUILD) build/release --target tandem tandem-make-checkpoint bench/all -j $(JOBS)
 	bench/end_to_end.py build/release --shape demo
 	bench/end_to_end.py build/release --shape $(BENCH_SHAPE)
 	build/release/bench/bench_kernels
+
+# Not part of `make test` yet: nothing above this layer uses it so far.
+.PHONY: qnn
+qnn: deps-test ## Install Qualcomm's QNN library into build/qnn and test our layer over it
+	scripts/install_qnn.sh
+	cmake --preset release -DTANDEM_TESTS=ON -DTANDEM_QNN=ON
+	$(CMAKE_BUILD) build/release --target test_qnn_api -j $(JOBS)
+	build/release/tests/test_qnn_api --gtest_brief=1
 
 .PHONY: lint
 lint: deps-lint ## Check formatting, file lengths and other cheap rules
@@ -87,7 +95,7 @@ format: deps-lint ## Format all sources in place
 
 .PHONY: tidy
 tidy: deps-tidy ## Run clang-tidy over src/ (slow)
-	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF
+	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF -DTANDEM_WERROR=OFF
 	$(CMAKE_BUILD) build/release --target tandem_artifact_schema
 	find src -name '*.cpp' | sort | xargs -P $(JOBS) -n 4 clang-tidy -p build/release --quiet
 

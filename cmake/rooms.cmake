@@ -2,7 +2,10 @@
 # sub-folders). Each folder of src/ is a room; what it may use is in DEPENDS and nowhere else (docs/architecture.md).
 add_library(tandem_options INTERFACE)
 target_compile_options(tandem_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-                       -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+                       -Wnon-virtual-dtor -Woverloaded-virtual)
+if(TANDEM_WERROR)
+  target_compile_options(tandem_options INTERFACE -Werror)
+endif()
 target_include_directories(tandem_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 if(TANDEM_SANITIZE)
   target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE} -fno-sanitize-recover=all

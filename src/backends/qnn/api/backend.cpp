@@ -1,0 +1,154 @@
+#include "backends/qnn/api/backend.h"
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "backends/qnn/api/errors.h"
+#include "base/error.h"
+
+namespace tandem::qnn {
+namespace {
+
+struct SocArch {
+  uint32_t soc_model;
+  int arch;
+};
+constexpr SocArch kKnownSocs[] = {{30, 68}, {36, 69}, {42, 69}, {43, 73}, {57, 75}, {69, 79}, {87, 81}};
+
+constexpr int kArchs[] = {68, 69, 73, 75, 79, 81};
+
+// Of the first device in this process; 0 before there was one.
+std::atomic<int> process_arch = 0;
+
+Status check(const DeviceOptions& options) {
+  if (options.soc_model == 0) {
+    // Without a config the x86 library silently compiles for V68.
+    if (is_emulator()) return invalid_argument("the QNN emulator needs to be told which SoC to be; give its number");
+    return {};
+  }
+  bool known = false;
+  for (const int arch : kArchs) known = known || arch == options.arch;
+  if (!known) {
+    return unsupported("tandem does not know the Hexagon architecture V{}; it knows V68, V69, V73, V75, V79 and V81",
+                       options.arch);
+  }
+  const int right_arch = known_arch(options.soc_model);
+  if (right_arch != 0 && right_arch != options.arch) {
+    return invalid_argument("SoC number {} has the architecture V{}, not V{}", options.soc_model, right_arch,
+                            options.arch);
+  }
+  if (options.vtcm_mb < 1 || options.vtcm_mb > 64) {
+    return invalid_argument("{} MB of VTCM make no sense; chips have 2 to 16", options.vtcm_mb);
+  }
+  return {};
+}
+
+// The configs for deviceCreate, and all that they point to.
+struct DeviceConfigs {
+  explicit DeviceConfigs(const DeviceOptions& options) {
+    extension.on_chip.vtcm_mb = static_cast<size_t>(options.vtcm_mb);
+    extension.on_chip.soc_model = options.soc_model;
+    extension.on_chip.arch = static_cast<uint32_t>(options.arch);
+    extension.on_chip.signed_pd = options.signed_pd;
+    core.version = 1;
+    device.version = 1;
+    device.body.core_count = 1;
+    device.body.cores = &core;
+    device.body.extension = &extension;
+    platform.version = 1;
+    platform.body.device_count = 1;
+    platform.body.devices = &device;
+    soc.option = abi::HtpDeviceOption::kSoc;
+    soc.soc_model = options.soc_model;
+    soc.soc_model_old_place = options.soc_model;
+    signed_pd.option = abi::HtpDeviceOption::kSignedPd;
+    signed_pd.enabled = true;
+    size_t count = 0;
+    if (options.soc_model != 0) {
+      configs[count].option = abi::DeviceOption::kPlatformInfo;
+      configs[count++].platform = &platform;
+      configs[count].option = abi::DeviceOption::kCustom;
+      configs[count++].custom = &soc;
+    }
+    if (options.signed_pd) {
+      configs[count].option = abi::DeviceOption::kCustom;
+      configs[count++].custom = &signed_pd;
+    }
+    for (size_t i = 0; i < count; ++i) list[i] = &configs[i];
+  }
+  DeviceConfigs(const DeviceConfigs&) = delete;
+  DeviceConfigs& operator=(const DeviceConfigs&) = delete;
+
+  abi::HtpDeviceExtension extension = {};
+  abi::CoreInfo core = {};
+  abi::HardwareDevice device = {};
+  abi::PlatformInfo platform = {};
+  abi::HtpDeviceSocConfig soc = {};
+  abi::HtpDeviceSignedPdConfig signed_pd = {};
+  std::array<abi::DeviceConfig, 3> configs = {};
+  std::array<const abi::DeviceConfig*, 4> list = {};
+};
+
+}  // namespace
+
+int known_arch(uint32_t soc_model) {
+  for (const SocArch& known : kKnownSocs) {
+    if (known.soc_model == soc_model) return known.arch;
+  }
+  return 0;
+}
+
+Result<std::shared_ptr<const Backend>> Backend::create(std::shared_ptr<const Library> library, const Options& options) {
+  if (library == nullptr) return internal_error("a QNN back end needs a loaded library");
+  const auto backend = std::shared_ptr<Backend>(new Backend(std::move(library)));
+  const ErrorListener listener;
+  const StdoutCapture capture;
+  const auto level = static_cast<abi::LogLevel>(options.log_level);
+  if (const auto result = backend->core().log_create(library_log_callback(), level, &backend->log_);
+      result != abi::kSuccess) {
+    return describe_error(result, "starting QNN's log", listener.said());
+  }
+  if (const auto result = backend->core().backend_create(backend->log_, nullptr, &backend->handle_);
+      result != abi::kSuccess) {
+    backend->handle_ = nullptr;
+    return describe_error(result, "starting QNN's HTP back end", listener.said());
+  }
+  return std::shared_ptr<const Backend>(backend);
+}
+
+Backend::~Backend() {
+  if (handle_ != nullptr) core().backend_free(handle_);
+  if (log_ != nullptr) core().log_free(log_);
+}
+
+Result<std::shared_ptr<const Device>> Device::create(std::shared_ptr<const Backend> backend,
+                                                     const DeviceOptions& options) {
+  if (backend == nullptr) return internal_error("a QNN device needs a back end");
+  TANDEM_TRY(check(options));
+  int first_arch = 0;
+  if (options.arch != 0 && !process_arch.compare_exchange_strong(first_arch, options.arch) &&
+      first_arch != options.arch) {
+    return unsupported(
+        "this process has worked for V{} and cannot work for V{} as well, because the QNN library would judge ops by "
+        "the wrong one; use another process",
+        first_arch, options.arch);
+  }
+  const auto device = std::shared_ptr<Device>(new Device(std::move(backend), options));
+  DeviceConfigs configs(options);
+  const ErrorListener listener;
+  const StdoutCapture capture;
+  if (const auto result = device->core().device_create(device->backend()->log(), configs.list.data(), &device->handle_);
+      result != abi::kSuccess) {
+    device->handle_ = nullptr;
+    return describe_error(result, fmt::format("creating a device for SoC {} (V{})", options.soc_model, options.arch),
+                          listener.said());
+  }
+  return std::shared_ptr<const Device>(device);
+}
+
+Device::~Device() {
+  if (handle_ != nullptr) core().device_free(handle_);
+}
+
+}  // namespace tandem::qnn

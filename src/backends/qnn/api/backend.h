@@ -1,0 +1,79 @@
+// Backend and Device: the library started, and the chip that it works for.
+//
+// Objects hold what they depend on (a context its device, a device its back end), so they are freed in the right order
+// whatever order the caller drops them in. All are made by create() and used through shared pointers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backends/qnn/api/library.h"
+#include "backends/qnn/api/log.h"
+#include "tandem/status.h"
+
+namespace tandem::qnn {
+
+class Backend {
+ public:
+  struct Options {
+    // The most that the library gives to the sink of log.h. Errors are always logged: they explain failures.
+    LogLevel log_level = LogLevel::kError;
+  };
+  static Result<std::shared_ptr<const Backend>> create(std::shared_ptr<const Library> library, const Options& options);
+  static Result<std::shared_ptr<const Backend>> create(std::shared_ptr<const Library> library) {
+    return create(std::move(library), Options());
+  }
+  ~Backend();
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  const std::shared_ptr<const Library>& library() const { return library_; }
+  const abi::CoreTable& core() const { return library_->core(); }
+  abi::Handle handle() const { return handle_; }
+  abi::Handle log() const { return log_; }
+
+ private:
+  explicit Backend(std::shared_ptr<const Library> library) : library_(std::move(library)) {}
+
+  std::shared_ptr<const Library> library_;
+  abi::Handle log_ = nullptr;
+  abi::Handle handle_ = nullptr;
+};
+
+struct DeviceOptions {
+  uint32_t soc_model = 0;  // Qualcomm's number, such as 69 for SM8750. 0: the chip that this runs on; not on x86.
+  int arch = 0;            // Hexagon architecture, such as 79.
+  int vtcm_mb = 8;
+  bool signed_pd = false;  // Run in a signed process on the DSP; devices only.
+};
+
+// The library validates ops for the device created last, whichever device is asked for. So a process has devices of one
+// architecture only: create() refuses a second one.
+class Device {
+ public:
+  static Result<std::shared_ptr<const Device>> create(std::shared_ptr<const Backend> backend,
+                                                      const DeviceOptions& options);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const std::shared_ptr<const Backend>& backend() const { return backend_; }
+  const abi::CoreTable& core() const { return backend_->core(); }
+  abi::Handle handle() const { return handle_; }
+  const DeviceOptions& options() const { return options_; }
+  int arch() const { return options_.arch; }
+
+ private:
+  Device(std::shared_ptr<const Backend> backend, const DeviceOptions& options)
+      : backend_(std::move(backend)), options_(options) {}
+
+  std::shared_ptr<const Backend> backend_;
+  DeviceOptions options_;
+  abi::Handle handle_ = nullptr;
+};
+
+// The architecture of a SoC that we know, or 0. The library itself takes any pair of the two without complaint.
+int known_arch(uint32_t soc_model);
+
+}  // namespace tandem::qnn

@@ -1,0 +1,102 @@
+#include "backends/qnn/api/known_traps.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <variant>
+
+#include "backends/qnn/api/graph.h"
+#include "base/error.h"
+
+namespace tandem::qnn {
+namespace {
+
+constexpr uint32_t kUnaryLog = 7;  // `operation` of ElementWiseUnary.
+
+constexpr int32_t kExactU8Offset = -128;
+
+// Ops that copy numbers as they are, whatever the encodings say. (Concat is not one: it requantizes.)
+constexpr std::array<std::string_view, 9> kMovers = {"Transpose", "Reshape", "StridedSlice", "Split",   "Gather",
+                                                     "Tile",      "Squeeze", "ExpandDims",   "GatherNd"};
+
+bool same_encoding(const abi::Tensor& a, const abi::Tensor& b) {
+  const abi::QuantizeParams& left = a.body.quantize;
+  const abi::QuantizeParams& right = b.body.quantize;
+  if (a.body.dtype != b.body.dtype || left.definition != right.definition) return false;
+  if (left.definition != abi::Definition::kDefined) return true;
+  if (left.kind != right.kind) return false;
+  // Other kinds are for weights, which no mover takes.
+  if (left.kind != abi::QuantizationKind::kScaleOffset) return true;
+  return left.scale_offset.scale == right.scale_offset.scale && left.scale_offset.offset == right.scale_offset.offset;
+}
+
+bool is_float(const abi::Tensor& tensor) {
+  return tensor.body.dtype == DataType::kFloat16 || tensor.body.dtype == DataType::kFloat32;
+}
+
+bool has_u32(const NodeSpec& node, std::string_view name, uint32_t wanted) {
+  return std::ranges::any_of(node.params, [&](const NodeParam& param) {
+    const auto* const value = std::get_if<uint32_t>(&param.value);
+    return param.name == name && value != nullptr && *value == wanted;
+  });
+}
+
+}  // namespace
+
+Status check_known_traps(const NodeSpec& node, std::span<const abi::Tensor> inputs,
+                         std::span<const abi::Tensor> outputs) {
+  if (inputs.empty() || outputs.empty()) return {};
+  const abi::TensorBody& first = inputs[0].body;
+  if (std::ranges::find(kMovers, node.type) != kMovers.end()) {
+    for (const abi::Tensor& output : outputs) {
+      if (!same_encoding(inputs[0], output)) {
+        return unsupported("op {}: HTP's {} copies codes unscaled, so output {} needs the type and encoding of {}",
+                           node.name, node.type, output.body.name, first.name);
+      }
+    }
+  }
+  if (node.type == "MatMul" && inputs.size() > 1 && first.dtype == DataType::kFixedU16 &&
+      (inputs[1].body.dtype == DataType::kFixedS8 || inputs[1].body.dtype == DataType::kFixedS16)) {
+    return unsupported("op {}: HTP has no MatMul of u16 and signed numbers; make the second operand u8 or u16",
+                       node.name);
+  }
+  // With any other offset the operand is requantized on the way, symmetrically: errors of 70 to 190 steps of the output
+  // instead of 0.8 (V79, K = 64).
+  if (node.type == "MatMul" && inputs.size() > 1 && first.dtype == DataType::kFixedU16 &&
+      inputs[1].body.dtype == DataType::kFixedU8 && inputs[1].body.quantize.scale_offset.offset != kExactU8Offset) {
+    return unsupported("op {}: HTP multiplies u8 exactly around code 128 only; give {} the offset {} instead of {}",
+                       node.name, inputs[1].body.name, kExactU8Offset, inputs[1].body.quantize.scale_offset.offset);
+  }
+  // It takes the inputs for the channels: see Graph::fill(). With fewer of them finalize fails without a reason.
+  if (node.type == "FullyConnected" && inputs.size() > 1 &&
+      inputs[1].body.quantize.kind == abi::QuantizationKind::kBlockwiseExpansion && inputs[1].body.rank == 2 &&
+      inputs[1].body.dimensions[1] < inputs[1].body.dimensions[0]) {
+    return unsupported("op {}: HTP's FullyConnected takes no LPBQ weights with more outputs than inputs; use Conv2d",
+                       node.name);
+  }
+  if (node.type == "RmsNorm" && inputs.size() > 2 && is_float(inputs[0])) {
+    return unsupported("op {}: HTP's RmsNorm in float ignores its beta; add it with another op", node.name);
+  }
+  const bool is_log =
+      node.type == "ElementWiseLog" || (node.type == "ElementWiseUnary" && has_u32(node, "operation", kUnaryLog));
+  if (is_log && first.dtype == DataType::kFixedU16) {
+    return unsupported("op {}: HTP's logarithm of u16 gives a constant; use u8 or f16", node.name);
+  }
+  if (node.type == "Argmax" && first.dtype == DataType::kFixedU16 &&
+      std::any_of(first.dimensions, first.dimensions + first.rank, [](uint32_t dim) { return dim > 65536; })) {
+    return unsupported("op {}: HTP's Argmax of u16 counts modulo 65536; use TopK", node.name);
+  }
+  if (node.type == "Cast" && first.dtype == DataType::kInt32 && outputs[0].body.dtype == DataType::kBool8) {
+    return unsupported("op {}: HTP's Cast to bool keeps the low byte; compare with 0 instead", node.name);
+  }
+  if (node.type == "HadamardTransform" && first.rank > 0) {
+    const uint32_t length = first.dimensions[first.rank - 1];
+    if ((length & (length - 1)) != 0) {
+      return unsupported("op {}: a Hadamard transform of {} values, not a power of two, is wrong on HTP", node.name,
+                         length);
+    }
+  }
+  return {};
+}
+
+}  // namespace tandem::qnn

@@ -1,0 +1,17 @@
+// Ops that the library accepts, by validation as well, and then computes wrongly or cannot compile. Refused here, so
+// that no lowering can fall into them. Measured on 2.51 (docs/ has the list); each has a test.
+#pragma once
+
+#include <span>
+
+#include "backends/qnn/api/abi.h"
+#include "tandem/status.h"
+
+namespace tandem::qnn {
+
+struct NodeSpec;
+
+Status check_known_traps(const NodeSpec& node, std::span<const abi::Tensor> inputs,
+                         std::span<const abi::Tensor> outputs);
+
+}  // namespace tandem::qnn

@@ -1,0 +1,59 @@
+// The QNN libraries, loaded and checked: libQnnHtp.so (compiler, and on x86 the emulator) and libQnnSystem.so
+// (describes context binaries). Nothing of QNN is linked; both come by dlopen.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "backends/qnn/api/abi_tables.h"
+#include "backends/qnn/api/library_search.h"
+#include "tandem/status.h"
+
+namespace tandem::qnn {
+
+// What abi*.h was written for and measured on. A library must have the same major and at least the same minor version.
+inline constexpr abi::Version kCoreVersion = {2, 40, 0};
+inline constexpr abi::Version kHtpVersion = {5, 51, 0};
+inline constexpr abi::Version kSystemVersion = {1, 15, 0};
+// The Python package that has them.
+inline constexpr const char* kPackageVersion = "2.7.0";
+
+std::string version_text(const abi::Version& version);  // "2.40.0"
+
+// Loaded once, and kept loaded until the process ends: the library has threads, and its code must not go away under
+// them.
+class Library {
+ public:
+  static Result<std::shared_ptr<const Library>> load(const SearchOptions& options = {});
+  static Result<std::shared_ptr<const Library>> load(const LibraryPaths& paths);
+
+  const abi::CoreTable& core() const { return core_->functions; }
+  const std::string& path() const { return paths_.htp; }
+  const std::string& found_by() const { return paths_.found_by; }
+  abi::Version core_version() const { return core_->core_version; }
+  abi::Version htp_version() const { return core_->backend_version; }
+  const std::string& build_id() const { return build_id_; }
+
+  // libQnnSystem.so, loaded on first use by the caller's wish: an error if it is not beside libQnnHtp.so or does not
+  // fit.
+  Result<const abi::SystemTable*> system() const;
+
+ private:
+  Library() = default;
+
+  LibraryPaths paths_;
+  const abi::CoreProvider* core_ = nullptr;
+  std::string build_id_;
+};
+
+// Whether the library in this process is Qualcomm's x86 emulator, which cannot load weight-shared binaries.
+constexpr bool is_emulator() {
+#if defined(__x86_64__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+}  // namespace tandem::qnn
