@@ -52,10 +52,10 @@ struct Message {
 };
 
 struct GenerateOptions {
-  SamplerOptions sampler;
-  int64_t max_new_tokens = 0;             // 0: until the model stops or the context is full.
-  std::vector<std::string> stop_strings;  // Text that ends the answer; it is not part of it.
-  bool ignore_eos = false;                // Go on after end-of-text tokens; for measurements.
+  SamplerOptions sampler = {};
+  int64_t max_new_tokens = 0;                  // 0: until the model stops or the context is full.
+  std::vector<std::string> stop_strings = {};  // Text that ends the answer; it is not part of it.
+  bool ignore_eos = false;                     // Go on after end-of-text tokens; for measurements.
 };
 
 enum class FinishReason {

@@ -110,9 +110,10 @@ Status WorkFolder::add(const std::string& name, const FinishedSegment& segment) 
 }
 
 void WorkFolder::remove() {
-  if (lock_ >= 0) ::close(std::exchange(lock_, -1));
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
+  // Unlocked last: whoever waits for the lock must not find the folder half gone.
+  if (lock_ >= 0) ::close(std::exchange(lock_, -1));
 }
 
 }  // namespace tandem
