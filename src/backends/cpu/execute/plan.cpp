@@ -51,6 +51,10 @@ class Planner {
         case TensorRole::kState:
           p.kind = Place::Kind::kBinding;
           p.binding = static_cast<TensorId>(i);
+          if (t.role == TensorRole::kInput && t.name == "positions" && t.dtype == DType::kI32 &&
+              t.shape == std::vector<int64_t>{graph_.tokens}) {
+            plan_.positions = p.binding;
+          }
           break;
         case TensorRole::kVector: {
           const VectorEntry* entry = artifact_.find_vector(t.name);

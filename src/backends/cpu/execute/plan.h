@@ -38,6 +38,7 @@ struct MethodPlan {
   std::vector<Place> places;           // By TensorId.
   std::vector<PackedMatrix> matrices;  // By TensorId; of weights.
   std::vector<Step> steps;
+  ir::TensorId positions = -1;  // The input that says which rows are padding, or -1.
   uint64_t arena_bytes = 0;
   // Shared by all linear layers with quantized input, after the arena's activations.
   uint64_t codes_offset = 0;

@@ -73,8 +73,8 @@ Status StepRunner::run() {
   TANDEM_TRY(check_bindings());
   // Padding comes last and has position -1: nothing of it is computed.
   active_ = graph_.tokens;
-  if (const auto id = graph_.find("positions")) {
-    const int32_t* positions = indices(*id);
+  if (plan_.positions >= 0) {
+    const int32_t* positions = indices(plan_.positions);
     active_ = std::find_if(positions, positions + graph_.tokens, [](int32_t p) { return p < 0; }) - positions;
   }
   if (bindings_.first_row < 0 || bindings_.rows < 0 || bindings_.first_row + bindings_.rows > active_) {
