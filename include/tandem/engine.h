@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tandem/message.h"
 #include "tandem/sampler_options.h"
 #include "tandem/status.h"
 
@@ -41,14 +42,27 @@ enum class VerifyWeights {
   kNever,
 };
 
+// How fast a Snapdragon's NPU is clocked while an engine lives.
+enum class NpuProfile {
+  kBurst,      // As fast as it goes, until it gets warm.
+  kSustained,  // As fast as it goes for long.
+  kBalanced,
+  kPowerSaver,
+};
+
+// For files compiled for an NPU. All but `libraries` have no effect on Qualcomm's x86 emulator.
+struct NpuEngineOptions {
+  std::string libraries;  // Folder of libQnnHtp.so; "": TANDEM_QNN_LIBS, build/qnn, or the installed Python package.
+  NpuProfile profile = NpuProfile::kBurst;
+  bool signed_pd = false;          // Run in a signed process on the DSP.
+  bool shared_buffers = true;      // Memory that the NPU sees without copies, where the platform has it.
+  uint32_t rpc_polling_us = 9999;  // How long the CPU spins for an answer before it sleeps; 0: it does not.
+};
+
 struct EngineOptions {
   int threads = 0;  // 0: one per core that this process may use.
   VerifyWeights verify = VerifyWeights::kOnFirstUse;
-};
-
-struct Message {
-  std::string role;  // "system", "user", "assistant"
-  std::string content;
+  NpuEngineOptions npu = {};
 };
 
 struct GenerateOptions {

@@ -96,6 +96,36 @@ struct Figure {
   double value = 0.0;
 };
 
+// A graph of a vendor's binary: the part of a method that its shard computes. Its inputs and outputs have the names of
+// tensors of the method's graph.
+struct ShardGraph {
+  std::string name;
+  std::string method;
+  // Rows per call. The head's graph takes one row whatever the method's tokens: it runs once for each row that is asked
+  // for.
+  int64_t tokens = 0;
+};
+
+// A run of layers compiled into one binary of a vendor's library. All shards together, in this order, are the methods.
+struct Shard {
+  std::string name;
+  Range binary;
+  uint64_t checksum = 0;
+  std::vector<ShardGraph> graphs;
+};
+
+// What a vendor's binaries were compiled for, and by what.
+struct DeviceInfo {
+  uint32_t soc_model = 0;
+  int32_t arch = 0;  // Hexagon architecture: 79.
+  int32_t vtcm_mb = 0;
+  bool weight_shared = false;
+  std::string core_version;  // "2.40.0"
+  std::string backend_version;
+  std::string build_id;
+  uint64_t spill_fill_bytes = 0;  // The most that any graph needs.
+};
+
 struct ArtifactHead {
   std::string producer;  // "tandem 0.1.0"
   std::string target;    // "cpu"
@@ -109,6 +139,9 @@ struct ArtifactHead {
   GenerationDefaults generation;
   std::string recipe;
   std::vector<Figure> figures;
+  uint64_t checkpoint = 0;  // Fingerprint of the checkpoint; 0: not known.
+  DeviceInfo device;        // Of vendors' back ends.
+  std::vector<Shard> shards;
 };
 
 }  // namespace tandem

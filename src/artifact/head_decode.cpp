@@ -22,7 +22,8 @@ constexpr size_t kMaxWeights = 1u << 16;
 constexpr size_t kMaxMethods = 64;
 constexpr size_t kMaxGraph = 1u << 16;
 constexpr size_t kMaxFigures = 1024;
-constexpr size_t kMaxOpTensors = 16;
+constexpr size_t kMaxShards = 1024;
+constexpr size_t kMaxOpTensors = 256;
 constexpr size_t kMaxDims = 4;
 constexpr size_t kMaxStopTokens = 1024;
 constexpr int64_t kMaxDim = int64_t{1} << 31;
@@ -82,6 +83,8 @@ class Decoder {
     TANDEM_TRY(at_most(in_.methods(), kMaxMethods, "methods"));
     for (flatbuffers::uoffset_t i = 0; i < size_of(in_.methods()); ++i) TANDEM_TRY(method(*in_.methods()->Get(i)));
     if (out_.methods.empty()) return corrupt("the file has no methods");
+    out_.checkpoint = in_.checkpoint();
+    TANDEM_TRY(shards());
     TANDEM_TRY(at_most(in_.figures(), kMaxFigures, "figures"));
     for (flatbuffers::uoffset_t i = 0; i < size_of(in_.figures()); ++i) {
       const auto* figure = in_.figures()->Get(i);
@@ -232,6 +235,43 @@ class Decoder {
     return ok_status();
   }
 
+  Status shards() {
+    TANDEM_TRY(at_most(in_.shards(), kMaxShards, "shards"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.shards()); ++i) {
+      const auto* s = in_.shards()->Get(i);
+      Shard shard;
+      TANDEM_ASSIGN(shard.name, name_of(s->name()));
+      TANDEM_ASSIGN(shard.binary, range(s->binary(), shard.name));
+      if (shard.binary.size == 0) return corrupt("shard \"{}\" has no bytes", shard.name);
+      shard.checksum = s->checksum();
+      TANDEM_TRY(at_most(s->graphs(), kMaxMethods, "graphs in a shard"));
+      for (flatbuffers::uoffset_t g = 0; g < size_of(s->graphs()); ++g) {
+        const auto* graph = s->graphs()->Get(g);
+        TANDEM_ASSIGN(std::string name, name_of(graph->name()));
+        TANDEM_ASSIGN(std::string method, name_of(graph->method()));
+        if (graph->tokens() < 1 || graph->tokens() > kMaxDim) {
+          return corrupt("shard \"{}\" has a graph of {} tokens", shard.name, graph->tokens());
+        }
+        shard.graphs.push_back({std::move(name), std::move(method), graph->tokens()});
+      }
+      out_.shards.push_back(std::move(shard));
+    }
+    if (const auto* d = in_.device(); d != nullptr) {
+      TANDEM_ASSIGN(std::string core_version, name_of(d->core_version()));
+      TANDEM_ASSIGN(std::string backend_version, name_of(d->backend_version()));
+      TANDEM_ASSIGN(std::string build_id, name_of(d->build_id()));
+      out_.device = {d->soc_model(),
+                     d->arch(),
+                     d->vtcm_mb(),
+                     d->weight_shared(),
+                     std::move(core_version),
+                     std::move(backend_version),
+                     std::move(build_id),
+                     d->spill_fill_bytes()};
+    }
+    return ok_status();
+  }
+
   static Result<ir::Tensor> tensor(const fbs::Tensor& t) {
     ir::Tensor tensor;
     TANDEM_ASSIGN(tensor.name, name_of(t.name()));
@@ -257,12 +297,13 @@ class Decoder {
     TANDEM_TRY(at_most(o.outputs(), kMaxOpTensors, "outputs of an op"));
     for (flatbuffers::uoffset_t i = 0; i < size_of(o.inputs()); ++i) op.inputs.push_back(o.inputs()->Get(i));
     for (flatbuffers::uoffset_t i = 0; i < size_of(o.outputs()); ++i) op.outputs.push_back(o.outputs()->Get(i));
-    op.attributes = {o.eps(),      o.weight_offset(), o.factor(), o.softcap(),
-                     o.head_dim(), o.interleaved(),   o.window(), o.quantize_input()};
+    op.attributes = {o.eps(),         o.weight_offset(), o.factor(),         o.softcap(),     o.head_dim(),
+                     o.interleaved(), o.window(),        o.quantize_input(), o.transpose_b(), o.on_host()};
     return op;
   }
 
-  // Every weight and vector that the graph names is in the file, with the shape and format that the graph expects.
+  // Every weight and vector that the graph names is in the file, with the shape and format that the graph expects. A
+  // vendor's binaries have theirs inside: there, what is absent is no error, and the back end says what it misses.
   Status constants(const ir::Graph& graph) const {
     std::unordered_map<std::string_view, const WeightEntry*> weights;
     for (const WeightEntry& w : out_.weights) weights[w.name] = &w;
@@ -271,6 +312,7 @@ class Decoder {
     for (const ir::Tensor& t : graph.tensors) {
       if (t.role == ir::TensorRole::kWeight) {
         const auto it = weights.find(t.name);
+        if (it == weights.end() && size_of(in_.shards()) > 0) continue;
         if (it == weights.end()) return corrupt("method \"{}\" needs the absent weight \"{}\"", graph.name, t.name);
         const WeightEntry& w = *it->second;
         if (w.rows != t.shape[0] || w.cols != t.shape[1] || w.format != t.format || w.block != t.block) {
@@ -278,6 +320,7 @@ class Decoder {
         }
       } else if (t.role == ir::TensorRole::kVector) {
         const auto it = vectors.find(t.name);
+        if (it == vectors.end() && size_of(in_.shards()) > 0) continue;
         if (it == vectors.end()) return corrupt("method \"{}\" needs the absent vector \"{}\"", graph.name, t.name);
         if (it->second->length != t.shape[0]) {
           return corrupt("vector \"{}\" is not what method \"{}\" needs", t.name, graph.name);

@@ -31,7 +31,8 @@ Offset<fbs::Method> encode_method(FlatBufferBuilder& b, const ir::Graph& graph) 
     const auto outputs = b.CreateVector(op.outputs);
     const ir::OpAttributes& a = op.attributes;
     ops.push_back(fbs::CreateOp(b, static_cast<uint8_t>(op.kind), inputs, outputs, a.eps, a.weight_offset, a.factor,
-                                a.softcap, a.head_dim, a.interleaved, a.window, a.quantize_input));
+                                a.softcap, a.head_dim, a.interleaved, a.window, a.quantize_input, a.transpose_b,
+                                a.on_host));
   }
   const auto name = b.CreateString(graph.name);
   const auto tensor_vector = b.CreateVector(tensors);
@@ -54,6 +55,27 @@ Offset<fbs::Text> encode_text(FlatBufferBuilder& b, const TextInfo& t) {
   const auto eos_ids = b.CreateVector(t.eos_ids);
   const fbs::Range tokenizer = range_of(t.tokenizer);
   return fbs::CreateText(b, &tokenizer, chat_template, bos_token, eos_token, t.bos_id, eos_ids, t.has_tokenizer);
+}
+
+Offset<fbs::Shard> encode_shard(FlatBufferBuilder& b, const Shard& shard) {
+  std::vector<Offset<fbs::ShardGraph>> graphs;
+  for (const ShardGraph& graph : shard.graphs) {
+    const auto name = b.CreateString(graph.name);
+    const auto method = b.CreateString(graph.method);
+    graphs.push_back(fbs::CreateShardGraph(b, name, method, graph.tokens));
+  }
+  const auto name = b.CreateString(shard.name);
+  const auto graph_vector = b.CreateVector(graphs);
+  const fbs::Range binary = range_of(shard.binary);
+  return fbs::CreateShard(b, name, &binary, shard.checksum, graph_vector);
+}
+
+Offset<fbs::Device> encode_device(FlatBufferBuilder& b, const DeviceInfo& d) {
+  const auto core_version = b.CreateString(d.core_version);
+  const auto backend_version = b.CreateString(d.backend_version);
+  const auto build_id = b.CreateString(d.build_id);
+  return fbs::CreateDevice(b, d.soc_model, d.arch, d.vtcm_mb, d.weight_shared, core_version, backend_version, build_id,
+                           d.spill_fill_bytes);
 }
 
 }  // namespace
@@ -91,8 +113,18 @@ std::vector<uint8_t> encode_head(const ArtifactHead& head) {
                                                 g.repetition_penalty, g.max_new_tokens);
   const auto recipe = b.CreateString(head.recipe);
   const auto figure_vector = b.CreateVector(figures);
+  // A file of our own back end has none of these, and its head stays as small as it was.
+  Offset<fbs::Device> device;
+  Offset<flatbuffers::Vector<Offset<fbs::Shard>>> shard_vector;
+  if (!head.shards.empty()) {
+    std::vector<Offset<fbs::Shard>> shards;
+    for (const Shard& shard : head.shards) shards.push_back(encode_shard(b, shard));
+    shard_vector = b.CreateVector(shards);
+    device = encode_device(b, head.device);
+  }
   b.Finish(fbs::CreateHead(b, producer, target, backend, model, segment_vector, weight_vector, vector_vector,
-                           method_vector, text, generation, recipe, figure_vector));
+                           method_vector, text, generation, recipe, figure_vector, head.checkpoint, device,
+                           shard_vector));
   return {b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize()};
 }
 

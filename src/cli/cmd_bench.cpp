@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/engine_flags.h"
 #include "cli/progress_bar.h"
 #include "eval/benchmark.h"
 
@@ -15,6 +16,7 @@ namespace {
 struct Options {
   std::string file;
   BenchmarkOptions benchmark;
+  EngineFlags engine;
   bool json = false;
 };
 
@@ -60,7 +62,9 @@ void print_text(const BenchmarkReport& r) {
 
 void run(const Options& o) {
   ProgressBar bar(o.json);
-  const auto report = run_benchmark(o.file, o.benchmark, [&](const Progress& p) { bar.update(p); });
+  BenchmarkOptions options = o.benchmark;
+  options.engine = o.engine.options();
+  const auto report = run_benchmark(o.file, options, [&](const Progress& p) { bar.update(p); });
   bar.finish();
   if (!report.ok()) fail(report.error());
   o.json ? print_json(*report) : print_text(*report);
@@ -76,7 +80,7 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--prompt", o->benchmark.prompt_tokens, "Tokens of the prompt")->capture_default_str();
   command->add_option("--tokens", o->benchmark.new_tokens, "Tokens to decode")->capture_default_str();
   command->add_option("--repeats", o->benchmark.repeats, "The best of so many runs counts")->capture_default_str();
-  command->add_option("--threads", o->benchmark.threads, "Threads; default: all cores");
+  o->engine.add_to(*command);
   command->add_flag("--json", o->json, "As JSON");
   command->callback([o] { run(*o); });
 }

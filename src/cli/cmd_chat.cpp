@@ -47,7 +47,7 @@ void answer(Session& session, std::vector<Message>& messages, const std::string&
 }
 
 void run(const Options& o) {
-  const auto engine = value_or_fail(Engine::load(o.file, {.threads = o.generation.threads}));
+  const auto engine = value_or_fail(Engine::load(o.file, o.generation.engine.options()));
   const auto session = value_or_fail(engine->new_session());
   GenerateOptions options = o.generation.apply(*engine);
   ok_or_fail(engine->render_chat(std::vector<Message>{{"user", "hello"}}, true).status());

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 
 #include "base/error.h"
@@ -28,6 +29,11 @@ struct Options {
   int threads = 0;
   bool dump_ir = false;
   bool quiet = false;
+  CalibrationOptions calibration;
+  std::string calib_range;
+  NpuOptions npu;
+  bool unshared = false;
+  double memory_gb = 0.0;
 };
 
 CompileOptions to_compile_options(const Options& o) {
@@ -37,7 +43,15 @@ CompileOptions to_compile_options(const Options& o) {
   options.threads = o.threads;
   options.config_name = o.config;
   options.recipe = value_or_fail(Recipe::load(o.recipe));
-  if (!o.kv.empty()) options.recipe.kv = value_or_fail(parse_kv_format(o.kv));
+  if (!o.kv.empty()) options.kv = value_or_fail(parse_kv_format(o.kv));
+  options.calibration = o.calibration;
+  if (!o.calib_range.empty()) {
+    options.calibration.method = value_or_fail(parse_range_method(o.calib_range));
+    options.calibration.method_given = true;
+  }
+  options.npu = o.npu;
+  options.npu.share_weights = !o.unshared;
+  options.npu.memory = static_cast<uint64_t>(o.memory_gb * static_cast<double>(uint64_t{1} << 30));
   if (o.mode == "kv") {
     if (!o.prefill.empty()) fail(invalid_argument("--prefill makes no sense with --mode kv; leave one out"));
     options.prefill.clear();
@@ -73,12 +87,67 @@ void run(const Options& o) {
   fmt::print(stderr, "  {:.1f} M parameters, {:.2f} bits each; recipe {}; KV {}; context {}\n",
              static_cast<double>(report->parameters) / 1e6,
              8.0 * static_cast<double>(report->weight_bytes) / static_cast<double>(report->parameters),
-             options.recipe.name, kv_format_name(options.recipe.kv), report->context);
-  fmt::print(stderr, "  methods {}, one set of weights\n", methods);
+             options.recipe.name, kv_format_name(report->kv), report->context);
+  fmt::print(stderr, "  methods {}{}\n", methods, report->one_weight_set ? ", one set of weights" : "");
+  for (const std::string& shard : report->shards) fmt::print(stderr, "  {}\n", shard);
+  for (const auto& stage : report->stages) {
+    fmt::print(stderr, "  {:<20} {:>8}\n", stage.name, format_seconds(stage.seconds));
+  }
   if (std::isfinite(report->sqnr_db)) fmt::print(stderr, "  weights keep {:.1f} dB\n", report->sqnr_db);
   if (report->segments_reused > 0) {
     fmt::print(stderr, "  {} parts were finished by an earlier run\n", report->segments_reused);
   }
+}
+
+// models/demo becomes demo.tdm.
+std::string default_output(const std::string& checkpoint) {
+  std::error_code ignored;
+  const auto folder = std::filesystem::weakly_canonical(checkpoint, ignored);
+  const std::string name =
+      folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string();
+  if (name.empty()) fail(invalid_argument("give the file to write with -o"));
+  return name + ".tdm";
+}
+
+void add_npu_options(CLI::App& command, Options& o) {
+  const std::string calibration = "Calibration (NPU targets)", npu = "NPU targets";
+  command.add_option("--calib", o.calibration.file, "A text, or JSON with conversations; default: a text of our own")
+      ->check(CLI::ExistingFile)
+      ->group(calibration);
+  command.add_option("--calib-prompt", o.calibration.prompt, "One prompt instead of a file")->group(calibration);
+  command.add_option("--calib-samples", o.calibration.samples, "At most so many samples")
+      ->check(at_least(1))
+      ->capture_default_str()
+      ->group(calibration);
+  command.add_option("--calib-length", o.calibration.length, "Tokens of a sample")
+      ->check(at_least(1))
+      ->capture_default_str()
+      ->group(calibration);
+  command.add_option("--calib-range", o.calib_range, "minmax, percentile or mse; default: minmax, and mse for u8 KV")
+      ->group(calibration);
+  command.add_option("--encodings", o.calibration.import_encodings, "Take encodings from this JSON, do not calibrate")
+      ->check(CLI::ExistingFile)
+      ->group(calibration);
+  command.add_option("--export-encodings", o.calibration.export_encodings, "Write the encodings to this JSON")
+      ->group(calibration);
+  command.add_option("--report", o.calibration.report, "Write an HTML page about ranges and clipping")
+      ->group(calibration);
+  command.add_flag("--emulator", o.npu.emulator, "For Qualcomm's x86 library: weights are not shared")->group(npu);
+  command.add_flag("--unshared", o.unshared, "Each method has its own copy of the weights")->group(npu);
+  command.add_option("--shards", o.npu.shards, "So many binaries; default: as sizes ask for")
+      ->check(at_least(1))
+      ->group(npu);
+  command.add_flag("--split-heads", o.npu.split_heads, "One attention per head instead of one for all (MHA to SHA)")
+      ->group(npu);
+  command.add_flag("--trace", o.npu.trace, "Hidden states become outputs, for `tandem eval --layers`")->group(npu);
+  command.add_option("--jobs", o.npu.jobs, "Shards compiled at a time; default: as cores and memory allow")
+      ->check(at_least(1))
+      ->group(npu);
+  command.add_option("--memory", o.memory_gb, "GB that compiling may take; default: 7")->group(npu);
+  command
+      .add_option("--qnn-libs", o.npu.libraries,
+                  "Folder of Qualcomm's libQnnHtp.so; default: TANDEM_QNN_LIBS, build/qnn, the Python package")
+      ->group(npu);
 }
 
 }  // namespace
@@ -87,13 +156,14 @@ void add_compile_command(CLI::App& app) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("compile", "Turn a checkpoint into one file");
   command->footer(
-      "Example:\n  tandem compile models/demo -o demo.tdm --recipe w4 --context 1024\n"
+      "Examples:\n  tandem compile models/demo -o demo.tdm --recipe w4 --context 1024\n"
+      "  tandem compile models/demo -o demo.tdm --target sm8750 --prefill 32 --context 512\n"
       "Stopped with Ctrl-C, it leaves no file; the same command goes on where it was.");
   command
       ->add_option("CHECKPOINT", o->checkpoint,
                    "Folder as a model hub has it: config.json, safetensors, tokenizer.json")
       ->required();
-  command->add_option("-o,--output", o->output, "The file to write")->required();
+  command->add_option("-o,--output", o->output, "The file to write; default: the checkpoint's name with .tdm, here");
   command->add_option("--target", o->target, "What it shall run on (see `tandem targets`)")->capture_default_str();
   command->add_option("--mode", o->mode, "kv: one token per call; hybrid: prompts in chunks too")
       ->check(CLI::IsMember({"kv", "hybrid"}))
@@ -104,12 +174,16 @@ void add_compile_command(CLI::App& app) {
       ->check(at_least(1));
   command->add_option("--recipe", o->recipe, "How weights are stored: fp32, fp16, bf16, w8, w4, or a JSON file")
       ->capture_default_str();
-  command->add_option("--kv", o->kv, "How keys and values are kept: fp32, fp16, u8; default: the recipe's");
+  command->add_option("--kv", o->kv, "How keys and values are kept: fp32, fp16, u8, u16; default: the recipe's");
   command->add_option("--threads", o->threads, "Threads; default: all cores");
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
+  add_npu_options(*command, *o);
   command->add_flag("--dump-ir", o->dump_ir, "Print the graph of each method after each pass");
   command->add_flag("-q,--quiet", o->quiet, "No progress, no summary");
-  command->callback([o] { run(*o); });
+  command->callback([o] {
+    if (o->output.empty()) o->output = default_output(o->checkpoint);
+    run(*o);
+  });
 }
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "cli/engine_flags.h"
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
@@ -28,7 +29,8 @@ struct Options {
   std::string phase;
   std::string recipe;
   std::string config = "config.json";
-  int threads = 0;
+  EngineFlags engine;
+  std::string checkpoint;
   bool json = false;
 };
 
@@ -78,7 +80,8 @@ void run(const Options& o) {
   TestedModelOptions options;
   if (!o.phase.empty()) options.phase = value_or_fail(parse_phase(o.phase));
   if (!o.recipe.empty()) options.recipe = value_or_fail(Recipe::load(o.recipe));
-  options.threads = o.threads;
+  options.engine = o.engine.options();
+  options.checkpoint = o.checkpoint;
   options.config_name = o.config;
   options.context = o.window;
   const auto model = value_or_fail(TestedModel::open(o.model, options));
@@ -140,7 +143,9 @@ void add_eval_command(CLI::App& app) {
   command->add_option("--phase", o->phase, "float, qdq or device; default: float for a folder, device for a file");
   command->add_option("--recipe", o->recipe, "For the phase qdq of a folder; default: w4");
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
-  command->add_option("--threads", o->threads, "Threads; default: all cores");
+  command->add_option("--checkpoint", o->checkpoint,
+                      "For the phase qdq of a file for an NPU: the folder that it was compiled from");
+  o->engine.add_to(*command);
   command->add_flag("--json", o->json, "As JSON");
   command->callback([o] { run(*o); });
 }

@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/engine_flags.h"
 #include "cli/interrupt.h"
 #include "eval/tested_model.h"
 
@@ -19,7 +20,8 @@ struct Options {
   std::string phase;
   std::string recipe;
   std::string config = "config.json";
-  int threads = 0;
+  EngineFlags engine;
+  std::string checkpoint;
 };
 
 // NumPy's .npy, version 1.0: a text header padded to 64 bytes, then the numbers, little-endian.
@@ -41,7 +43,8 @@ void run(const Options& o) {
   TestedModelOptions options;
   if (!o.phase.empty()) options.phase = value_or_fail(parse_phase(o.phase));
   if (!o.recipe.empty()) options.recipe = value_or_fail(Recipe::load(o.recipe));
-  options.threads = o.threads;
+  options.engine = o.engine.options();
+  options.checkpoint = o.checkpoint;
   options.config_name = o.config;
   options.context = static_cast<int64_t>(o.tokens.size());
   const auto model = value_or_fail(TestedModel::open(o.model, options));
@@ -70,7 +73,9 @@ void add_logits_command(CLI::App& app) {
                       "float, qdq (fake-quantized) or device; default: float for a folder, device for a file");
   command->add_option("--recipe", o->recipe, "For the phase qdq of a folder; default: w4");
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
-  command->add_option("--threads", o->threads, "Threads; default: all cores");
+  command->add_option("--checkpoint", o->checkpoint,
+                      "For the phase qdq of a file for an NPU: the folder that it was compiled from");
+  o->engine.add_to(*command);
   command->callback([o] { run(*o); });
 }
 

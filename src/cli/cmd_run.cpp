@@ -47,7 +47,7 @@ void print_json(const GenerateResult& r, uint64_t seed) {
 void run(const Options& o, bool prompt_given) {
   const std::string prompt = read_prompt(o, prompt_given);
   if (prompt.empty()) fail(invalid_argument("the prompt is empty; give some text with -p"));
-  const auto engine = value_or_fail(Engine::load(o.file, {.threads = o.generation.threads}));
+  const auto engine = value_or_fail(Engine::load(o.file, o.generation.engine.options()));
   const auto session = value_or_fail(engine->new_session());
   const GenerateOptions options = o.generation.apply(*engine);
   watch_interrupts();

@@ -23,11 +23,11 @@ void GenerationFlags::add_to(CLI::App& command) {
       ->allow_extra_args(false);
   command.add_flag("--greedy", greedy, "Always the most likely token");
   command.add_flag("--ignore-eos", ignore_eos, "Go on after the end of the text");
-  command.add_option("--threads", threads, "Threads; default: all cores");
+  engine.add_to(command);
 }
 
-GenerateOptions GenerationFlags::apply(const Engine& engine) const {
-  GenerateOptions options = engine.default_options();
+GenerateOptions GenerationFlags::apply(const Engine& loaded) const {
+  GenerateOptions options = loaded.default_options();
   if (max_tokens) options.max_new_tokens = *max_tokens;
   SamplerOptions& s = options.sampler;
   s.temperature = temperature.value_or(s.temperature);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/engine_flags.h"
 #include "tandem/engine.h"
 
 namespace CLI {
@@ -24,11 +25,11 @@ struct GenerationFlags {
   std::vector<std::string> stop;
   bool greedy = false;
   bool ignore_eos = false;
-  int threads = 0;
+  EngineFlags engine;
 
   void add_to(CLI::App& command);
   // The model's own defaults, with what was given put over them. Without a seed, a random one.
-  GenerateOptions apply(const Engine& engine) const;
+  GenerateOptions apply(const Engine& loaded) const;
 };
 
 // "12 prompt tokens in 8 ms (1500/s), first token after 9 ms; 180 tokens at 950/s; stopped: stop"

@@ -9,21 +9,52 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/progress.h"
 #include "compiler/passes/passes.h"
+#include "quant/observer.h"
 #include "quant/recipe.h"
 #include "tandem/status.h"
 
 namespace tandem {
+
+// What static encodings are made from. NPUs need it; nothing of it is needed for a CPU.
+struct CalibrationOptions {
+  std::filesystem::path file = {};  // A text, or JSON with conversations; empty: a short text of our own.
+  std::string prompt = {};          // Instead of a file.
+  int64_t samples = 4;
+  int64_t length = 128;                       // Tokens of a sample.
+  RangeMethod method = RangeMethod::kMinMax;  // Of activations. Keys and values in u8 take kMse unless it is given.
+  bool method_given = false;
+  std::filesystem::path import_encodings = {};  // Instead of calibrating.
+  std::filesystem::path export_encodings = {};
+  std::filesystem::path report = {};  // An HTML page.
+};
+
+struct NpuOptions {
+  bool emulator = false;       // For the vendor's x86 library, which loads no shared weights.
+  bool share_weights = true;   // False: each method has its own copy.
+  bool split_heads = false;    // MHA to SHA.
+  bool trace = false;          // Hidden states after each layer become outputs, for measurements.
+  int shards = 0;              // 0: as many as sizes ask for.
+  int jobs = 0;                // Shards that are compiled at a time; 0: as cores and memory allow.
+  uint64_t memory = 0;         // Bytes that all of it may take; 0: kDefaultNpuMemory, or less where there is less.
+  std::string libraries = {};  // Where Qualcomm's libraries are; "" searches.
+  std::filesystem::path worker = {};  // tandem-qnn-worker; empty: beside this program.
+};
+inline constexpr uint64_t kDefaultNpuMemory = uint64_t{7} << 30;
 
 struct CompileOptions {
   std::string target = "cpu";
   std::vector<int64_t> prefill = {32, 128};  // Tokens per call of the prefill methods; empty for mode kv.
   int64_t context = 0;                       // Positions; 0: the model's own, up to kDefaultContext.
   Recipe recipe;
+  std::optional<KvFormat> kv;  // Instead of the recipe's.
+  CalibrationOptions calibration;
+  NpuOptions npu;
   int threads = 0;  // 0: all cores.
   std::string config_name = "config.json";
   ProgressCallback progress;
@@ -40,6 +71,14 @@ struct CompileReport {
   std::vector<std::string> methods;
   double sqnr_db = 0.0;        // Of all quantized weights together; infinity if nothing was lost.
   size_t segments_reused = 0;  // That an earlier run had finished.
+  KvFormat kv = KvFormat::kFp16;
+  bool one_weight_set = true;  // Shared by all methods.
+  struct Stage {
+    std::string name;
+    double seconds = 0.0;
+  };
+  std::vector<Stage> stages;        // What took how long, of NPU compiles.
+  std::vector<std::string> shards;  // "layers.0-8: 219 MB"
   std::vector<std::string> warnings;
 };
 

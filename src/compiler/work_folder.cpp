@@ -85,6 +85,7 @@ void WorkFolder::read_manifest() {
     segment.report.signal = number_of(item, "signal");
     segment.report.noise = number_of(item, "noise");
     segment.report.max_error = number_of(item, "max_error");
+    if (const auto note = item.find("note"); note != item.end() && note->is_string()) segment.note = *note;
     finished_[name] = segment;
   }
 }
@@ -104,7 +105,8 @@ Status WorkFolder::add(const std::string& name, const FinishedSegment& segment) 
   for (const auto& [key, s] : finished_) {
     segments[key] = {{"size", s.size},          {"hash", s.hash},
                      {"count", s.report.count}, {"signal", s.report.signal},
-                     {"noise", s.report.noise}, {"max_error", s.report.max_error}};
+                     {"noise", s.report.noise}, {"max_error", s.report.max_error},
+                     {"note", s.note}};
   }
   return write_file_atomically(folder_ / "manifest.json", dump_json(Json{{"key", key_}, {"segments", segments}}));
 }

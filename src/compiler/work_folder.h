@@ -15,6 +15,7 @@ struct FinishedSegment {
   uint64_t size = 0;
   uint64_t hash = 0;
   QuantizationReport report;
+  std::string note;  // Whatever its maker wants to know of it later.
 };
 
 class WorkFolder {
@@ -27,6 +28,7 @@ class WorkFolder {
   WorkFolder& operator=(WorkFolder&&) = delete;
   ~WorkFolder();
 
+  const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path segment_path(size_t index) const;
   // What is known of a segment if it was finished, by this run or an earlier one.
   const FinishedSegment* find(const std::string& name) const;

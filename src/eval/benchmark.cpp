@@ -90,7 +90,7 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
   BenchmarkReport report;
   tell("loading", 0);
   const Clock::time_point load_start = Clock::now();
-  TANDEM_ASSIGN(const std::shared_ptr<LoadedEngine> engine, LoadedEngine::load(file, {.threads = options.threads}));
+  TANDEM_ASSIGN(const std::shared_ptr<LoadedEngine> engine, LoadedEngine::load(file, options.engine));
   report.load_seconds = seconds_since(load_start);
   if (options.prompt_tokens < 1 || options.new_tokens < 1 || options.repeats < 1) {
     return invalid_argument("prompt, new tokens and repeats must be at least 1");

@@ -5,6 +5,7 @@
 
 #include "base/progress.h"
 #include "base/thread_pool.h"
+#include "tandem/engine.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -13,7 +14,7 @@ struct BenchmarkOptions {
   int64_t prompt_tokens = 256;
   int64_t new_tokens = 64;
   int repeats = 3;  // The best of them counts.
-  int threads = 0;
+  EngineOptions engine = {};
 };
 
 struct BenchmarkReport {

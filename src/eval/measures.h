@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "eval/tested_model.h"
+#include "text/conversations.h"
 
 namespace tandem {
 
@@ -26,10 +27,6 @@ class Perplexity {
 // -log softmax(logits)[target]
 double negative_log_likelihood(std::span<const float> logits, int32_t target);
 
-using Conversation = std::vector<Message>;
-
-// {"conversations": [[{"role": ..., "content": ...}, ...], ...]}
-Result<std::vector<Conversation>> read_conversations(const std::filesystem::path& path);
 // A JSON list of token ids, or an object with the key "valid_ids" or "ids".
 Result<std::vector<int32_t>> read_ids(const std::filesystem::path& path);
 

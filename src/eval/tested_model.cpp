@@ -52,7 +52,7 @@ class CompiledModel final : public TestedModel {
     }
     if (options.recipe)
       return invalid_argument("a compiled file has its own recipe; give one with a checkpoint's folder");
-    TANDEM_ASSIGN(model->engine_, LoadedEngine::load(path, {.threads = options.threads}));
+    TANDEM_ASSIGN(model->engine_, LoadedEngine::load(path, options.engine));
     TANDEM_TRY(model->engine_->verify_weights());
     Program* program = &model->engine_->program();
     if (model->phase_ == Phase::kQdq) {
@@ -92,7 +92,7 @@ class CheckpointModel final : public TestedModel {
         plan_(std::move(plan)),
         phase_(options.phase.value_or(Phase::kFloat)),
         recipe_(options.recipe ? *options.recipe : *recipe_preset("w4")),
-        pool_(options.threads),
+        pool_(options.engine.threads),
         float_weights_(checkpoint_, plan_),
         qdq_weights_(float_weights_, recipe_, [this](std::string_view name) { return plan_.find_weight(name)->cols; }) {
   }
@@ -125,9 +125,7 @@ class CheckpointModel final : public TestedModel {
     const bool has_chatml = tokenizer_ && tokenizer_->token_to_id("<|im_start|>").has_value();
     TANDEM_ASSIGN(const auto chat,
                   make_chat_template(checkpoint_.tokenizer_config().chat_template.value_or(""), has_chatml));
-    std::vector<ChatMessage> list;
-    for (const Message& message : messages) list.push_back({message.role, message.content});
-    return chat->render(list, prompt);
+    return chat->render(messages, prompt);
   }
   std::span<const int32_t> eos_tokens() const override { return eos_; }
 

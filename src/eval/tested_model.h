@@ -26,8 +26,10 @@ struct TestedModelOptions {
   std::optional<Phase> phase;    // Nothing: float for a checkpoint, device for a compiled file.
   std::optional<Recipe> recipe;  // For kQdq of a checkpoint; w4 if nothing.
   int64_t context = 0;           // For a checkpoint: positions that are needed at most.
-  int threads = 0;
+  EngineOptions engine = {};
   std::string config_name = "config.json";
+  // For kQdq of a file for an NPU, whose weights are inside of the vendor's binaries: what it was compiled from.
+  std::filesystem::path checkpoint = {};
 };
 
 class TestedModel {

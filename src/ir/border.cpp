@@ -73,6 +73,16 @@ void decode_row(DType dtype, const Encoding& encoding, const void* from, int64_t
   }
 }
 
+void round_row(DType dtype, const Encoding& encoding, float* values, int64_t count) {
+  constexpr int64_t kChunk = 1024;
+  uint32_t codes[kChunk];  // As wide as the widest dtype.
+  for (int64_t at = 0; at < count; at += kChunk) {
+    const int64_t part = std::min(kChunk, count - at);
+    encode_row(dtype, encoding, values + at, part, codes);
+    decode_row(dtype, encoding, codes, part, values + at);
+  }
+}
+
 MaskCodes mask_codes(DType dtype, const Encoding& encoding) {
   switch (dtype) {
     case DType::kF16: return {f16_from_f32(0.0f), f16_from_f32(-kInfinity)};
@@ -80,6 +90,13 @@ MaskCodes mask_codes(DType dtype, const Encoding& encoding) {
     case DType::kU8: return {static_cast<uint32_t>(encoding.zero_point), 0};
     default: return {std::bit_cast<uint32_t>(0.0f), std::bit_cast<uint32_t>(-kInfinity)};
   }
+}
+
+MaskCodes finite_mask_codes(DType dtype) {
+  // Far below any score, and with room left to add one to it in f16.
+  constexpr float kFarBelow = -30000.0f;
+  if (dtype == DType::kF16) return {f16_from_f32(0.0f), f16_from_f32(kFarBelow)};
+  return {std::bit_cast<uint32_t>(0.0f), std::bit_cast<uint32_t>(kFarBelow)};
 }
 
 Status mask_to_float(const Tensor& mask, const void* data, float* to) {

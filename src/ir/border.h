@@ -14,12 +14,17 @@ void encode_row(DType dtype, const Encoding& encoding, const float* from, int64_
 // And back.
 void decode_row(DType dtype, const Encoding& encoding, const void* from, int64_t count, float* to);
 
+// Rounds floats to what a dtype can hold: encode and decode.
+void round_row(DType dtype, const Encoding& encoding, float* values, int64_t count);
+
 // The two codes of a mask: what says "visible" (the value 0) and what says "masked" (the lowest value there is).
 struct MaskCodes {
   uint32_t visible = 0;  // The element's bits.
   uint32_t masked = 0;
 };
 MaskCodes mask_codes(DType dtype, const Encoding& encoding);
+// For float masks that are added to scores as they are (OpKind::kAddMask).
+MaskCodes finite_mask_codes(DType dtype);
 
 // A mask input of any dtype to additive floats; the lowest code means -infinity, also where its value is finite.
 // `data` has the mask's elements, `to` as many floats.

@@ -6,9 +6,10 @@ namespace tandem::ir {
 namespace {
 
 constexpr std::array<std::string_view, kOpKindCount> kOpNames = {
-    "embedding",  "linear", "rms_norm",  "layer_norm", "add",           "mul",
-    "scale",      "silu",   "gelu_tanh", "silu_mul",   "gelu_tanh_mul", "softcap",
-    "rope_table", "rope",   "store_kv",  "attention",  "mask_to_float", "convert"};
+    "embedding", "linear",    "rms_norm",      "layer_norm",    "add",         "mul",        "scale",
+    "silu",      "gelu_tanh", "silu_mul",      "gelu_tanh_mul", "softcap",     "rope_table", "rope",
+    "store_kv",  "attention", "mask_to_float", "convert",       "split_heads", "join_heads", "append_rows",
+    "matmul",    "add_mask",  "softmax",       "sigmoid",       "add_vector",  "concat"};
 constexpr std::array<std::string_view, kTensorRoleCount> kRoleNames = {"activation", "input",  "output",
                                                                        "state",      "weight", "vector"};
 constexpr std::array<std::string_view, kEncodingKindCount> kEncodingNames = {"plain", "per_tensor", "dynamic_per_row"};
@@ -32,6 +33,32 @@ std::optional<TensorId> Graph::find(std::string_view tensor_name) const {
     if (tensors[i].name == tensor_name) return static_cast<TensorId>(i);
   }
   return std::nullopt;
+}
+
+void Graph::remove_unused_tensors() {
+  std::vector<bool> used(tensors.size(), false);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorRole role = tensors[i].role;
+    used[i] = role == TensorRole::kInput || role == TensorRole::kOutput || role == TensorRole::kState;
+  }
+  for (const Op& op : ops) {
+    for (const auto* ids : {&op.inputs, &op.outputs}) {
+      for (const TensorId id : *ids) used[static_cast<size_t>(id)] = true;
+    }
+  }
+  std::vector<TensorId> moved(tensors.size(), -1);
+  std::vector<Tensor> kept;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!used[i]) continue;
+    moved[i] = static_cast<TensorId>(kept.size());
+    kept.push_back(std::move(tensors[i]));
+  }
+  tensors = std::move(kept);
+  for (Op& op : ops) {
+    for (auto* ids : {&op.inputs, &op.outputs}) {
+      for (TensorId& id : *ids) id = moved[static_cast<size_t>(id)];
+    }
+  }
 }
 
 std::string_view op_kind_name(OpKind kind) { return name_in(kOpNames, kind); }

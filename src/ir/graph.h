@@ -1,8 +1,15 @@
 // The graph: typed tensors and the ops between them. One graph is one method of one model: every shape is fixed.
 //
 // A graph is a list of ops in the order they run. Each activation is written by exactly one op before it is read. Rows
-// are tokens: an activation is [tokens, width]. Two ops look across tokens, StoreKv and Attention, and only through the
-// state tensors; every other op treats each row on its own. Back ends rely on that to compute only the rows they need.
+// are tokens: an activation is [tokens, width], or, inside of attention, [heads, tokens, width].
+//
+// Attention comes in two forms. A back end that updates its cache in place has StoreKv and Attention, which look across
+// tokens through the state tensors. A back end with fixed graphs (compiler/passes/expand_attention.cpp) has MatMul,
+// AddMask and Softmax over the cache's slots and the call's own rows behind them; it gives the new rows as outputs
+// (k_new.L, v_new.L), and the run time writes them to their slots. Every other op treats each row on its own. Back ends
+// rely on that to compute only the rows they need.
+//
+// An activation may be f32, or f16, or an integer with an encoding: then its values are rounded to what that can hold.
 #pragma once
 
 #include <cstdint>
@@ -75,19 +82,31 @@ enum class OpKind : uint8_t {
   kAttention = 15,    // (q, k cache, v cache, mask f32[N, C], positions[, k scales, v scales]) -> like q
   kMaskToFloat = 16,  // (mask of any dtype) -> f32; the lowest code is -infinity
   kConvert = 17,      // (x f32) -> another dtype by the output's encoding, rounded to nearest even and saturated
+  kSplitHeads = 18,   // (x[N, heads * head_dim]) -> [heads, N, head_dim]
+  kJoinHeads = 19,    // (x[heads, N, head_dim]) -> [N, heads * head_dim]
+  kAppendRows = 20,   // (cache state[G, C, D], rows[G, N, D]) -> [G, C + N, D]; all of one dtype and encoding
+  kMatMul = 21,     // (a[H, N, K], b[G, P, K] if transpose_b, else b[G, K, P]) -> [H, N, P]; H / G heads share one of b
+  kAddMask = 22,    // (scores[H, N, C + N], mask input[N, C + N]) -> like scores
+  kSoftmax = 23,    // (x[H, N, P]) -> softmax(factor * x) over the last axis
+  kSigmoid = 24,    // (x)
+  kAddVector = 25,  // (x[N, W], vector[W]) -> like x
+  kConcat = 26,     // (x0[N, W0], x1[N, W1], ...) -> [N, W0 + W1 + ...]
 };
-inline constexpr int kOpKindCount = 18;
+inline constexpr int kOpKindCount = 27;
 
 // Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
 struct OpAttributes {
-  float eps = 0.0f;            // Norms.
-  float weight_offset = 0.0f;  // RmsNorm: added to each weight (1 for Gemma).
-  float factor = 1.0f;         // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention: score scale.
-  float softcap = 0.0f;        // Attention: cap on the scores before the mask, 0 for none.
-  int64_t head_dim = 0;        // Rope, StoreKv, Attention.
-  bool interleaved = false;    // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
-  int64_t window = 0;          // Attention: slot j is seen from position p only if p - j < window; 0 for no limit.
+  float eps = 0.0f;             // Norms.
+  float weight_offset = 0.0f;   // RmsNorm: added to each weight (1 for Gemma).
+  float factor = 1.0f;          // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention and Softmax:
+                                // what scores are multiplied by.
+  float softcap = 0.0f;         // Attention: cap on the scores before the mask, 0 for none.
+  int64_t head_dim = 0;         // Rope, StoreKv, Attention, SplitHeads.
+  bool interleaved = false;     // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
+  int64_t window = 0;           // Attention: slot j is seen from position p only if p - j < window; 0 for no limit.
   bool quantize_input = false;  // Linear: x is rounded to int8 per row, with a scale of its own, before the product.
+  bool transpose_b = false;     // MatMul.
+  bool on_host = false;         // Embedding: looked up by the CPU in the mapped file, whatever the back end.
 
   bool operator==(const OpAttributes&) const = default;
 };
@@ -107,6 +126,8 @@ struct Graph {
   std::vector<Op> ops;
 
   TensorId add(Tensor tensor);
+  // Takes out the tensors that no op names, inputs, outputs and states aside. Ids change.
+  void remove_unused_tensors();
   std::optional<TensorId> find(std::string_view name) const;
   const Tensor& at(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
   Tensor& at(TensorId id) { return tensors[static_cast<size_t>(id)]; }

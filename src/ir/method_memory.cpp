@@ -2,10 +2,22 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/checked.h"
 #include "base/error.h"
 
 namespace tandem {
+namespace {
+
+// Whether an op looks at all slots of a cache, written or not.
+bool reads_whole(const ir::Graph& graph, ir::TensorId state) {
+  return std::ranges::any_of(
+      graph.ops, [&](const ir::Op& op) { return op.kind == ir::OpKind::kAppendRows && op.inputs[0] == state; });
+}
+
+}  // namespace
 
 AlignedMemory allocate_aligned(uint64_t size) {
   // Not cleared on purpose: fresh pages stay out of memory until they are used, and a state is only ever read where it
@@ -52,6 +64,8 @@ Result<MethodMemory> MethodMemory::allocate(const Program& program) {
         return resource_exhausted("no memory for {} bytes of \"{}\"; use a shorter context or a smaller KV format",
                                   bytes, tensor.name);
       }
+      // Masked slots are multiplied by nothing, but multiplied: they must not hold what is no number.
+      if (is_state && reads_whole(graph, static_cast<ir::TensorId>(i))) std::memset(block.get(), 0, bytes);
       memory.total_bytes_ += bytes;
       bindings.data[i] = block.get();
       if (is_state) {

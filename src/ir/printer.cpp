@@ -35,6 +35,8 @@ std::string attributes_of(const OpAttributes& a) {
   if (a.interleaved) text += " interleaved";
   if (a.window != none.window) text += fmt::format(" window={}", a.window);
   if (a.quantize_input) text += " quantize_input";
+  if (a.transpose_b) text += " transpose_b";
+  if (a.on_host) text += " on_host";
   return text;
 }
 

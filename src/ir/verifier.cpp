@@ -3,20 +3,16 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "ir/verify_tensor.h"
 
 namespace tandem::ir {
 namespace {
 
-// Far above any model, far below where products of two of them overflow.
-constexpr int64_t kMaxDim = int64_t{1} << 31;
-constexpr uint64_t kMaxElements = uint64_t{1} << 40;
 // A thousand layers take half of these. Planners may be quadratic in them.
 constexpr size_t kMaxTensors = 1u << 16;
 constexpr size_t kMaxOps = 1u << 16;
-
-enum class Shape { kVector, kMatrix, kCube };
+constexpr size_t kMaxConcat = 256;
 
 class Verifier {
  public:
@@ -33,7 +29,7 @@ class Verifier {
     }
     std::unordered_set<std::string_view> names;
     for (size_t i = 0; i < graph_.tensors.size(); ++i) {
-      TANDEM_TRY(check_tensor(graph_.tensors[i]));
+      TANDEM_TRY(verify_tensor(graph_.tensors[i]));
       if (!names.insert(graph_.tensors[i].name).second) {
         return corrupt("graph \"{}\" has two tensors named \"{}\"", graph_.name, graph_.tensors[i].name);
       }
@@ -55,43 +51,6 @@ class Verifier {
   }
 
  private:
-  Status check_tensor(const Tensor& t) {
-    if (t.name.empty()) return corrupt("graph \"{}\" has a tensor without a name", graph_.name);
-    if (static_cast<int>(t.role) >= kTensorRoleCount || static_cast<int>(t.dtype) >= kDTypeCount ||
-        static_cast<int>(t.encoding.kind) >= kEncodingKindCount || static_cast<int>(t.format) >= kWeightFormatCount) {
-      return corrupt("tensor \"{}\" has an unknown role, dtype, encoding or format", t.name);
-    }
-    if (t.shape.empty() || t.shape.size() > 4) {
-      return corrupt("tensor \"{}\" has {} dimensions, and 1 to 4 are possible", t.name, t.shape.size());
-    }
-    for (const int64_t dim : t.shape) {
-      if (dim < 1 || dim > kMaxDim) return corrupt("tensor \"{}\" has a dimension of {}", t.name, dim);
-    }
-    const auto count = element_count(t.shape);
-    if (!count || *count > kMaxElements) return corrupt("tensor \"{}\" is too large", t.name);
-    if (t.dtype == DType::kI4) return corrupt("tensor \"{}\" has the weight-only dtype i4", t.name);
-    if (t.encoding.kind == EncodingKind::kPerTensor) {
-      if (dtype_is_float(t.dtype)) return corrupt("tensor \"{}\" is a float with an integer encoding", t.name);
-      if (!(t.encoding.scale > 0.0f) || !std::isfinite(t.encoding.scale)) {
-        return corrupt("tensor \"{}\" has an encoding scale of {}", t.name, t.encoding.scale);
-      }
-      if (t.encoding.zero_point < dtype_min(t.dtype) || t.encoding.zero_point > dtype_max(t.dtype)) {
-        return corrupt("tensor \"{}\" has a zero point of {}, outside its dtype", t.name, t.encoding.zero_point);
-      }
-    }
-    if (t.role == TensorRole::kWeight) {
-      if (t.shape.size() != 2) return corrupt("weight \"{}\" is not a matrix", t.name);
-      const bool needs_block = t.format == WeightFormat::kLpbq4;
-      if (needs_block ? (t.block != 16 && t.block != 32 && t.block != 64) : t.block != 0) {
-        return corrupt("weight \"{}\" has a block of {}", t.name, t.block);
-      }
-    }
-    if (t.role == TensorRole::kVector && (t.shape.size() != 1 || t.dtype != DType::kF32)) {
-      return corrupt("vector \"{}\" is not a row of f32", t.name);
-    }
-    return ok_status();
-  }
-
   // ---- Helpers that read op_ ----
 
   const Tensor& in(size_t i) const { return graph_.at(op_->inputs[i]); }
@@ -104,17 +63,36 @@ class Verifier {
     return ok_status();
   }
 
-  // An f32 activation [tokens, width]; width 0 means any.
-  Status rows(const Tensor& t, int64_t width = 0) const {
+  // Numbers that ops compute with: floats, or integers with one encoding.
+  Status numbers(const Tensor& t) const {
     if (t.role == TensorRole::kWeight || t.role == TensorRole::kState || t.role == TensorRole::kVector) {
       return corrupt("\"{}\" should be an activation", t.name);
     }
-    if (t.dtype != DType::kF32 || t.shape.size() != 2 || t.shape[0] != graph_.tokens) {
-      return corrupt("\"{}\" should be f32 [{}, width]", t.name, graph_.tokens);
+    const bool is_float = t.dtype == DType::kF32 || t.dtype == DType::kF16;
+    const bool is_encoded =
+        (t.dtype == DType::kU16 || t.dtype == DType::kU8) && t.encoding.kind == EncodingKind::kPerTensor;
+    if (!is_float && !is_encoded) return corrupt("\"{}\" is no numbers to compute with", t.name);
+    return ok_status();
+  }
+
+  // An activation [tokens, width]; width 0 means any.
+  Status rows(const Tensor& t, int64_t width = 0) const {
+    TANDEM_TRY(numbers(t));
+    if (t.shape.size() != 2 || t.shape[0] != graph_.tokens) {
+      return corrupt("\"{}\" should be [{}, width]", t.name, graph_.tokens);
     }
     if (width != 0 && t.shape[1] != width) {
       return corrupt("\"{}\" is {} wide and should be {}", t.name, t.shape[1], width);
     }
+    return ok_status();
+  }
+
+  // An activation [heads, rows, width]; 0 means any.
+  Status heads(const Tensor& t, int64_t head_count, int64_t row_count, int64_t width) const {
+    TANDEM_TRY(numbers(t));
+    const bool fits = t.shape.size() == 3 && (head_count == 0 || t.shape[0] == head_count) &&
+                      (row_count == 0 || t.shape[1] == row_count) && (width == 0 || t.shape[2] == width);
+    if (!fits) return corrupt("\"{}\" should be [{}, {}, {}]", t.name, head_count, row_count, width);
     return ok_status();
   }
 
@@ -216,7 +194,9 @@ class Verifier {
         TANDEM_TRY(rows(in(0)));
         TANDEM_TRY(weight(in(1), 0, in(0).shape[1]));
         if (op_->inputs.size() == 3) TANDEM_TRY(vector(in(2), in(1).shape[0]));
-        if (is_quantized(in(1).format) != a.quantize_input) {
+        // Integer weights want integers: an input that has an encoding, or one that is rounded on the way.
+        if (is_quantized(in(1).format) ? a.quantize_input == (in(0).encoding.kind == EncodingKind::kPerTensor)
+                                       : a.quantize_input) {
           return corrupt("\"{}\" is {}, which does not go with its activations", in(1).name,
                          weight_format_name(in(1).format));
         }
@@ -307,8 +287,84 @@ class Verifier {
         if (!known || to.shape != in(0).shape) return corrupt("cannot give \"{}\"", to.name);
         return ok_status();
       }
+      default: return check_static_kind();
     }
-    return corrupt("is of an unknown kind");
+  }
+
+  // ---- Ops of the form with fixed graphs ----
+
+  Status check_static_kind() const {
+    const OpAttributes& a = op_->attributes;
+    switch (op_->kind) {
+      case OpKind::kSplitHeads:
+        TANDEM_TRY(arity(1, 1, 1));
+        TANDEM_TRY(rows(in(0)));
+        TANDEM_TRY(head_dim_divides(in(0)));
+        return heads(out(0), in(0).shape[1] / a.head_dim, graph_.tokens, a.head_dim);
+      case OpKind::kJoinHeads:
+        TANDEM_TRY(arity(1, 1, 1));
+        TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
+        return rows(out(0), in(0).shape[0] * in(0).shape[2]);
+      case OpKind::kAppendRows: return append_rows();
+      case OpKind::kMatMul: return matmul();
+      case OpKind::kAddMask: {
+        TANDEM_TRY(arity(2, 2, 1));
+        TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
+        const Tensor& mask = in(1);
+        TANDEM_TRY(numbers(mask));
+        if (mask.role != TensorRole::kInput || mask.shape != std::vector<int64_t>{graph_.tokens, in(0).shape[2]}) {
+          return corrupt("\"{}\" should be an input of [{}, {}]", mask.name, graph_.tokens, in(0).shape[2]);
+        }
+        return heads(out(0), in(0).shape[0], in(0).shape[1], in(0).shape[2]);
+      }
+      case OpKind::kSoftmax:
+        TANDEM_TRY(arity(1, 1, 1));
+        TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
+        return heads(out(0), in(0).shape[0], in(0).shape[1], in(0).shape[2]);
+      case OpKind::kSigmoid: return same_rows(1);
+      case OpKind::kAddVector:
+        TANDEM_TRY(arity(2, 2, 1));
+        TANDEM_TRY(rows(in(0)));
+        TANDEM_TRY(vector(in(1), in(0).shape[1]));
+        return rows(out(0), in(0).shape[1]);
+      case OpKind::kConcat: {
+        TANDEM_TRY(arity(1, kMaxConcat, 1));
+        int64_t width = 0;
+        for (size_t i = 0; i < op_->inputs.size(); ++i) {
+          TANDEM_TRY(rows(in(i)));
+          width += in(i).shape[1];
+        }
+        return rows(out(0), width);
+      }
+      default: return corrupt("is of an unknown kind");
+    }
+  }
+
+  Status append_rows() const {
+    TANDEM_TRY(arity(2, 2, 1));
+    const Tensor &cache = in(0), &added = in(1), &all = out(0);
+    if (cache.role != TensorRole::kState || cache.shape.size() != 3 || cache.shape[1] != graph_.context) {
+      return corrupt("\"{}\" should be a state of [heads, {}, size]", cache.name, graph_.context);
+    }
+    TANDEM_TRY(heads(added, cache.shape[0], graph_.tokens, cache.shape[2]));
+    TANDEM_TRY(heads(all, cache.shape[0], graph_.context + graph_.tokens, cache.shape[2]));
+    if (cache.dtype != added.dtype || cache.dtype != all.dtype || cache.encoding != added.encoding ||
+        cache.encoding != all.encoding) {
+      return corrupt("\"{}\" and \"{}\" are not of one dtype and encoding", cache.name, added.name);
+    }
+    return ok_status();
+  }
+
+  Status matmul() const {
+    TANDEM_TRY(arity(2, 2, 1));
+    const Tensor &left = in(0), &right = in(1);
+    TANDEM_TRY(heads(left, 0, graph_.tokens, 0));
+    TANDEM_TRY(heads(right, 0, 0, 0));
+    const bool transposed = op_->attributes.transpose_b;
+    if (right.shape[transposed ? 2 : 1] != left.shape[2] || left.shape[0] % right.shape[0] != 0) {
+      return corrupt("\"{}\" and \"{}\" cannot be multiplied", left.name, right.name);
+    }
+    return heads(out(0), left.shape[0], graph_.tokens, right.shape[transposed ? 1 : 2]);
   }
 
   const Graph& graph_;

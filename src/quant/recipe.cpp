@@ -6,7 +6,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view kKvNames[] = {"fp32", "fp16", "u8"};
+constexpr std::string_view kKvNames[] = {"fp32", "fp16", "u8", "u16"};
 constexpr std::string_view kPresets[] = {"fp32", "fp16", "bf16", "w8", "w4"};
 
 Recipe uniform(std::string_view name, WeightFormat format) {
@@ -31,6 +31,7 @@ DType kv_dtype(KvFormat format) {
     case KvFormat::kFp32: return DType::kF32;
     case KvFormat::kFp16: return DType::kF16;
     case KvFormat::kU8: return DType::kU8;
+    case KvFormat::kU16: return DType::kU16;
   }
   return DType::kF32;
 }

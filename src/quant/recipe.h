@@ -19,9 +19,10 @@
 
 namespace tandem {
 
-// How keys and values are kept. u8 has a scale and a minimum per position and head (ir/fake_quant.h).
-enum class KvFormat { kFp32, kFp16, kU8 };
-std::string_view kv_format_name(KvFormat format);  // "fp32", "fp16", "u8"
+// How keys and values are kept. On a CPU u8 has a scale and a minimum per position and head (ir/fake_quant.h); on an
+// NPU u8 and u16 have one encoding per layer, from calibration.
+enum class KvFormat { kFp32, kFp16, kU8, kU16 };
+std::string_view kv_format_name(KvFormat format);  // "fp32", "fp16", "u8", "u16"
 std::optional<KvFormat> kv_format_from_name(std::string_view name);
 DType kv_dtype(KvFormat format);
 

@@ -11,6 +11,7 @@
 #include "ir/fake_quant.h"
 #include "reference/kv_rows.h"
 #include "reference/matmul.h"
+#include "reference/static_ops.h"
 
 namespace tandem {
 namespace {
@@ -26,22 +27,29 @@ constexpr int64_t kRowsPerTask = 32;
 
 class Interpreter {
  public:
-  Interpreter(const ir::Graph& graph, const WeightProvider& weights, ThreadPool& pool, const Bindings& bindings)
-      : graph_(graph), weights_(weights), pool_(pool), bindings_(bindings), values_(graph.tensors.size()) {}
+  Interpreter(const ir::Graph& graph, const WeightProvider& weights, ThreadPool& pool, const OpObserver& observer,
+              const Bindings& bindings)
+      : graph_(graph),
+        weights_(weights),
+        pool_(pool),
+        observer_(observer),
+        bindings_(bindings),
+        values_(graph.tensors.size()) {}
 
   Status run() {
     if (bindings_.data.size() != graph_.tensors.size()) return internal_error("bindings of another method");
     const std::vector<size_t> last_use = find_last_uses();
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       op_ = &graph_.ops[i];
+      for (const TensorId id : op_->inputs) read_border(id);
       for (const TensorId id : op_->outputs) {
-        if (graph_.at(id).role == TensorRole::kActivation) {
-          values_[static_cast<size_t>(id)].resize(static_cast<size_t>(ir::element_count_of(graph_.at(id))));
-        }
+        values_[static_cast<size_t>(id)].resize(static_cast<size_t>(ir::element_count_of(graph_.at(id))));
       }
-      if (Status status = run_op(); !status.ok()) {
-        return with_context(std::move(status).error(), "op {} ({})", i, op_kind_name(op_->kind));
+      Status status = run_op();
+      for (const TensorId id : op_->outputs) {
+        if (status.ok()) status = settle(id);
       }
+      if (!status.ok()) return with_context(std::move(status).error(), "op {} ({})", i, op_kind_name(op_->kind));
       for (const TensorId id : op_->inputs) {
         if (last_use[static_cast<size_t>(id)] == i) values_[static_cast<size_t>(id)] = {};
       }
@@ -58,6 +66,33 @@ class Interpreter {
     return last;
   }
 
+  // Numbers that the caller gave, as floats: the hidden state of a part of a model, a mask that is added as it is.
+  void read_border(TensorId id) {
+    const Tensor& tensor = graph_.at(id);
+    auto& values = values_[static_cast<size_t>(id)];
+    const bool is_numbers = tensor.role == TensorRole::kInput && tensor.dtype != DType::kI32;
+    if (!is_numbers || op_->kind == OpKind::kMaskToFloat || !values.empty()) return;
+    values.resize(static_cast<size_t>(ir::element_count_of(tensor)));
+    ir::decode_row(tensor.dtype, tensor.encoding, bindings_.data[static_cast<size_t>(id)],
+                   static_cast<int64_t>(values.size()), values.data());
+  }
+
+  // An op's output becomes what its dtype can hold.
+  Status settle(TensorId id) {
+    const Tensor& tensor = graph_.at(id);
+    auto& values = values_[static_cast<size_t>(id)];
+    if (observer_) TANDEM_TRY(observer_(*op_, tensor, values));
+    const auto count = static_cast<int64_t>(values.size());
+    if (tensor.role == TensorRole::kOutput) {
+      void* to = bindings_.data[static_cast<size_t>(id)];
+      ir::encode_row(tensor.dtype, tensor.encoding, values.data(), count, to);
+      ir::decode_row(tensor.dtype, tensor.encoding, to, count, values.data());
+    } else if (tensor.dtype != DType::kF32) {
+      ir::round_row(tensor.dtype, tensor.encoding, values.data(), count);
+    }
+    return ok_status();
+  }
+
   const Tensor& in(size_t i) const { return graph_.at(op_->inputs[i]); }
   const Tensor& out() const { return graph_.at(op_->outputs[0]); }
   const float* x(size_t i) const { return values_[static_cast<size_t>(op_->inputs[i])].data(); }
@@ -70,7 +105,7 @@ class Interpreter {
 
   template <typename Function>
   Status each_element(Function&& function) {
-    const int64_t count = graph_.tokens * out().shape[1];
+    const int64_t count = ir::element_count_of(out());
     for (int64_t i = 0; i < count; ++i) y()[i] = function(i);
     return ok_status();
   }
@@ -97,7 +132,25 @@ class Interpreter {
       case OpKind::kStoreKv: return store_kv();
       case OpKind::kAttention: return attention();
       case OpKind::kMaskToFloat: return ir::mask_to_float(in(0), bound<void>(0), y());
-      case OpKind::kConvert: return convert();
+      case OpKind::kConvert: return each_element([a = x(0)](int64_t i) { return a[i]; });
+      case OpKind::kSplitHeads:
+        split_heads(x(0), graph_.tokens, out().shape[0], out().shape[2], y());
+        return ok_status();
+      case OpKind::kJoinHeads: join_heads(x(0), graph_.tokens, in(0).shape[0], in(0).shape[2], y()); return ok_status();
+      case OpKind::kAppendRows: return append();
+      case OpKind::kMatMul:
+        multiply_heads({x(0), in(0).shape}, {x(1), in(1).shape}, op_->attributes.transpose_b, y(), pool_);
+        return ok_status();
+      case OpKind::kAddMask: {
+        const int64_t per_head = ir::element_count_of(in(1));
+        return each_element([a = x(0), b = x(1), per_head](int64_t i) { return a[i] + b[i % per_head]; });
+      }
+      case OpKind::kSoftmax:
+        softmax_rows(x(0), in(0).shape[0] * in(0).shape[1], in(0).shape[2], factor, y());
+        return ok_status();
+      case OpKind::kSigmoid: return each_element([a = x(0)](int64_t i) { return 1.0f / (1.0f + std::exp(-a[i])); });
+      case OpKind::kAddVector: return add_vector();
+      case OpKind::kConcat: return concat();
     }
     return internal_error("unknown op");
   }
@@ -307,17 +360,40 @@ class Interpreter {
     for (int64_t i = 0; i < dim; ++i) result[i] *= scale;
   }
 
-  Status convert() {
-    const TensorId id = op_->outputs[0];
-    const int64_t count = ir::element_count_of(out());
-    void* to = out().role == TensorRole::kActivation ? y() : bindings_.data[static_cast<size_t>(id)];
-    ir::encode_row(out().dtype, out().encoding, x(0), count, to);
+  Status append() {
+    const std::vector<int64_t>& cache = in(0).shape;
+    const int64_t slots = cache[1] * cache[2], rows = in(1).shape[1] * cache[2];
+    const size_t element = dtype_bytes(in(0).dtype, 1);
+    for (int64_t h = 0; h < cache[0]; ++h) {
+      float* to = y() + h * (slots + rows);
+      ir::decode_row(in(0).dtype, in(0).encoding, bound<uint8_t>(0) + static_cast<size_t>(h * slots) * element, slots,
+                     to);
+      std::copy_n(x(1) + h * rows, rows, to + slots);
+    }
+    return ok_status();
+  }
+
+  Status add_vector() {
+    TANDEM_ASSIGN(const std::vector<float> vector, weights_.read_vector(in(1).name));
+    return each_element(
+        [a = x(0), &vector](int64_t i) { return a[i] + vector[static_cast<size_t>(i) % vector.size()]; });
+  }
+
+  Status concat() {
+    int64_t at = 0;
+    for (size_t i = 0; i < op_->inputs.size(); ++i) {
+      for (int64_t n = 0; n < graph_.tokens; ++n) {
+        std::copy_n(x(i) + n * width(i), width(i), y() + n * out().shape[1] + at);
+      }
+      at += width(i);
+    }
     return ok_status();
   }
 
   const ir::Graph& graph_;
   const WeightProvider& weights_;
   ThreadPool& pool_;
+  const OpObserver& observer_;
   const Bindings& bindings_;
   std::vector<std::vector<float>> values_;
   const Op* op_ = nullptr;
@@ -325,8 +401,8 @@ class Interpreter {
 
 class ReferenceProgram final : public Program {
  public:
-  ReferenceProgram(std::vector<ir::Graph> methods, const WeightProvider& weights, ThreadPool& pool)
-      : methods_(std::move(methods)), weights_(weights), pool_(pool) {}
+  ReferenceProgram(std::vector<ir::Graph> methods, const WeightProvider& weights, ThreadPool& pool, OpObserver observer)
+      : methods_(std::move(methods)), weights_(weights), pool_(pool), observer_(std::move(observer)) {}
 
   size_t method_count() const override { return methods_.size(); }
   const ir::Graph& method(size_t index) const override { return methods_[index]; }
@@ -339,7 +415,8 @@ class ReferenceProgram final : public Program {
    public:
     explicit Context(const ReferenceProgram& program) : program_(program) {}
     Status run(size_t method, const Bindings& bindings) override {
-      return Interpreter(program_.methods_[method], program_.weights_, program_.pool_, bindings).run();
+      return Interpreter(program_.methods_[method], program_.weights_, program_.pool_, program_.observer_, bindings)
+          .run();
     }
 
    private:
@@ -349,13 +426,14 @@ class ReferenceProgram final : public Program {
   std::vector<ir::Graph> methods_;
   const WeightProvider& weights_;
   ThreadPool& pool_;
+  OpObserver observer_;
 };
 
 }  // namespace
 
 std::unique_ptr<Program> make_reference_program(std::vector<ir::Graph> methods, const WeightProvider& weights,
-                                                ThreadPool& pool) {
-  return std::make_unique<ReferenceProgram>(std::move(methods), weights, pool);
+                                                ThreadPool& pool, OpObserver observer) {
+  return std::make_unique<ReferenceProgram>(std::move(methods), weights, pool, std::move(observer));
 }
 
 }  // namespace tandem

@@ -2,10 +2,13 @@
 //
 // It does what the graph says, one op at a time, and nothing else. A graph whose weights have formats, whose linear
 // layers quantize their input and whose caches are f16 or u8 is computed with fake quantization: numbers are rounded to
-// what the format can hold, and then the sums are made in float.
+// what the format can hold, and then the sums are made in float. An activation that is f16, or an integer with an
+// encoding, is rounded to what that can hold as soon as it is computed.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -14,8 +17,11 @@
 
 namespace tandem {
 
+// Sees what an op has computed, before it is rounded. An error ends the run.
+using OpObserver = std::function<Status(const ir::Op& op, const ir::Tensor& output, std::span<const float> values)>;
+
 // The graphs must be verified. The provider and the pool must outlive the program.
 std::unique_ptr<Program> make_reference_program(std::vector<ir::Graph> methods, const WeightProvider& weights,
-                                                ThreadPool& pool);
+                                                ThreadPool& pool, OpObserver observer = {});
 
 }  // namespace tandem

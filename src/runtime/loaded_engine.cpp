@@ -3,10 +3,14 @@
 #include <algorithm>
 
 #include "backends/cpu/execute/program.h"
+#include "backends/qnn/execute/program.h"
 #include "base/error.h"
 #include "runtime/chat_session.h"
 
 namespace tandem {
+
+static_assert(static_cast<int>(NpuProfile::kPowerSaver) == static_cast<int>(qnn::PerformanceProfile::kPowerSaver));
+
 namespace {
 
 // By segment: whether its weights are multiplied. Those of the others are only looked up: after their checksum has been
@@ -58,15 +62,27 @@ Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const std::filesystem::
   return engine;
 }
 
+Result<std::unique_ptr<Program>> LoadedEngine::load_program() {
+  const ArtifactHead& head = artifact_.head();
+  if (head.backend == "cpu") return cpu::load_program(artifact_, pool_);
+  if (head.backend == "qnn") {
+    const NpuEngineOptions& npu = options_.npu;
+    qnn::QnnOptions options;
+    options.libraries = npu.libraries;
+    options.profile = static_cast<qnn::PerformanceProfile>(npu.profile);
+    options.signed_pd = npu.signed_pd;
+    options.shared_buffers = npu.shared_buffers;
+    options.rpc_polling_us = npu.rpc_polling_us;
+    return qnn::load_program(artifact_, pool_, options);
+  }
+  return unsupported(
+      "the file is for the back end \"{}\" (target {}), and this build has cpu and qnn; use a newer tandem",
+      head.backend, head.target);
+}
+
 Status LoadedEngine::bind() {
   const ArtifactHead& head = artifact_.head();
-  if (head.backend != "cpu") {
-    return unsupported(
-        "the file is for the back end \"{}\" (target {}), and this build has cpu; compile it with "
-        "--target cpu",
-        head.backend, head.target);
-  }
-  TANDEM_ASSIGN(program_, cpu::load_program(artifact_, pool_));
+  TANDEM_ASSIGN(program_, load_program());
   TANDEM_ASSIGN(table_, MethodTable::read(*program_, head.model.vocab_size));
   chat_template_error_ = unsupported("the file has no tokenizer, so it cannot chat; give token ids");
   if (!head.text.has_tokenizer) return ok_status();
@@ -133,9 +149,7 @@ Result<std::string> LoadedEngine::decode(std::span<const int32_t> tokens, bool s
 
 Result<std::string> LoadedEngine::render_chat(std::span<const Message> messages, bool add_generation_prompt) const {
   if (chat_template_ == nullptr) return chat_template_error_;
-  std::vector<ChatMessage> list;
-  for (const Message& message : messages) list.push_back({message.role, message.content});
-  return chat_template_->render(list, add_generation_prompt);
+  return chat_template_->render(messages, add_generation_prompt);
 }
 
 }  // namespace tandem

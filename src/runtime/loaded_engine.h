@@ -42,6 +42,7 @@ class LoadedEngine final : public Engine {
   LoadedEngine(Artifact artifact, const EngineOptions& options)
       : options_(options), artifact_(std::move(artifact)), pool_(options.threads) {}
   Status bind();
+  Result<std::unique_ptr<Program>> load_program();
   Status compare_checksums();
 
   EngineOptions options_;

@@ -7,6 +7,25 @@
 namespace tandem {
 namespace {
 
+// "k_new.3" is written to "k_cache.3".
+Result<CacheWrite> read_cache_write(const ir::Graph& graph, ir::TensorId output) {
+  const ir::Tensor& rows = graph.at(output);
+  std::string name = rows.name;
+  const auto cache = graph.find(name.replace(1, 4, "_cache"));
+  if (!cache || graph.at(*cache).role != ir::TensorRole::kState) {
+    return corrupt("method \"{}\" gives \"{}\" and has no \"{}\" to keep it in", graph.name, rows.name, name);
+  }
+  const ir::Tensor& state = graph.at(*cache);
+  const bool fits = rows.shape.size() == 3 && state.shape.size() == 3 && rows.shape[0] == state.shape[0] &&
+                    rows.shape[1] == graph.tokens && state.shape[1] == graph.context &&
+                    rows.shape[2] == state.shape[2] && rows.dtype == state.dtype && rows.encoding == state.encoding;
+  if (!fits) return corrupt("method \"{}\": \"{}\" does not fit \"{}\"", graph.name, rows.name, state.name);
+  return CacheWrite{output, *cache, rows.shape[0], dtype_bytes(rows.dtype, static_cast<size_t>(rows.shape[2]))};
+}
+
+bool is_new_rows(std::string_view name) { return name.starts_with("k_new.") || name.starts_with("v_new."); }
+bool is_trace(std::string_view name) { return name.starts_with("layers."); }
+
 Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vocab_size) {
   MethodEntry entry;
   entry.index = index;
@@ -27,6 +46,15 @@ Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vo
             t.name);
       }
     } else if (t.role == ir::TensorRole::kOutput) {
+      if (is_new_rows(t.name)) {
+        TANDEM_ASSIGN(const CacheWrite write, read_cache_write(graph, id));
+        entry.cache_writes.push_back(write);
+        continue;
+      }
+      if (is_trace(t.name)) {
+        entry.trace_outputs.push_back(id);
+        continue;
+      }
       if (t.name != "logits") {
         return unsupported("method \"{}\" has the output \"{}\", which this run time does not know; use a newer tandem",
                            graph.name, t.name);
@@ -48,10 +76,15 @@ Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vo
     return corrupt("method \"{}\" does not give logits for the model's {} tokens", graph.name, vocab_size);
   }
   const ir::Tensor& mask = graph.at(entry.mask_input);
-  if (mask.shape != std::vector<int64_t>{graph.tokens, graph.context}) {
+  entry.mask_columns = entry.cache_writes.empty() ? graph.context : graph.context + graph.tokens;
+  if (mask.shape != std::vector<int64_t>{graph.tokens, entry.mask_columns}) {
     return corrupt("method \"{}\" has a mask that does not cover its context", graph.name);
   }
   entry.mask_codes = ir::mask_codes(mask.dtype, mask.encoding);
+  // Added as it is, and the difference of two infinities would be no number.
+  if (!entry.cache_writes.empty() && dtype_is_float(mask.dtype)) {
+    entry.mask_codes = ir::finite_mask_codes(mask.dtype);
+  }
   entry.mask_element_bytes = dtype_bits(mask.dtype) / 8;
   return entry;
 }
@@ -70,9 +103,7 @@ Result<MethodTable> MethodTable::read(const Program& program, int64_t vocab_size
     table.methods_.push_back(entry);
   }
   std::ranges::sort(table.methods_, {}, &MethodEntry::tokens);
-  if (table.methods_.empty() || table.methods_.front().tokens != 1) {
-    return corrupt("the file has no method that takes one token (decode)");
-  }
+  if (table.methods_.empty()) return corrupt("the file has no methods");
   return table;
 }
 
@@ -81,7 +112,7 @@ const MethodEntry& MethodTable::choose(int64_t remaining) const {
   for (const MethodEntry& method : methods_) {
     if (method.tokens <= remaining) best = &method;
   }
-  if (best->tokens == 1 && remaining > 1 && methods_.size() > 1) return methods_[1];
+  if (best == &methods_.front() && remaining > best->tokens && methods_.size() > 1) return methods_[1];
   return *best;
 }
 

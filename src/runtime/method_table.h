@@ -10,6 +10,14 @@
 
 namespace tandem {
 
+// Rows that a method gives as an output and the run time writes to their slots of a state.
+struct CacheWrite {
+  ir::TensorId rows = -1;   // k_new.L: [heads, tokens, size]
+  ir::TensorId cache = -1;  // k_cache.L: [heads, context, size]
+  int64_t heads = 0;
+  size_t row_bytes = 0;
+};
+
 struct MethodEntry {
   size_t index = 0;  // In the program.
   int64_t tokens = 0;
@@ -19,22 +27,28 @@ struct MethodEntry {
   ir::TensorId logits_output = -1;
   ir::MaskCodes mask_codes;
   int mask_element_bytes = 0;
+  // Columns of the mask. `context` of them: the method stores its rows before it looks at them. `tokens` more: it sees
+  // the cache as it was before the call, and its own rows behind it.
+  int64_t mask_columns = 0;
+  std::vector<CacheWrite> cache_writes;
+  std::vector<ir::TensorId> trace_outputs;  // Hidden states after layers, for measurements.
 };
 
 class MethodTable {
  public:
-  // Refuses a program without `decode`, with inputs that the run time does not know, or whose methods disagree.
+  // Refuses a program without methods, with inputs that the run time does not know, or whose methods disagree.
   static Result<MethodTable> read(const Program& program, int64_t vocab_size);
 
   Mode mode() const { return methods_.size() > 1 ? Mode::kHybrid : Mode::kKv; }
   int64_t context() const { return context_; }
   // The method for the next call when `remaining` tokens wait: the longest that they fill; if they fill none but the
-  // one-token method, the shortest that holds them all, padded.
+  // shortest (decode), the next one, padded.
   const MethodEntry& choose(int64_t remaining) const;
   const std::vector<MethodEntry>& methods() const { return methods_; }
 
  private:
-  std::vector<MethodEntry> methods_;  // By tokens; the first takes one.
+  std::vector<MethodEntry>
+      methods_;  // By tokens; the first is decode: of one token, or of a few, padded, where a target needs that.
   int64_t context_ = 0;
 };
 

@@ -1,21 +1,33 @@
 #include "runtime/token_runner.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 
 namespace tandem {
 namespace {
 
-// Rows of a mask: row i sees the slots up to and including `first` + i; rows from `count` on are padding and see none.
+struct MaskShape {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t context = 0;
+  int64_t first = 0;  // Position of row 0.
+  int64_t count = 0;  // Rows from there on are padding and see nothing.
+};
+
+// Row i sees the slots up to and including `first` + i. Where the call's own rows stand behind the slots, it sees the
+// slots before `first` and the own rows up to its own.
 template <typename Element>
-void fill_rows(Element* mask, int64_t rows, int64_t context, int64_t first, int64_t count, const ir::MaskCodes& codes) {
+void fill_rows(Element* mask, const MaskShape& shape, const ir::MaskCodes& codes) {
   const auto visible = static_cast<Element>(codes.visible), masked = static_cast<Element>(codes.masked);
-  for (int64_t i = 0; i < rows; ++i) {
-    Element* row = mask + i * context;
-    const int64_t seen = i < count ? first + i + 1 : 0;
-    std::fill_n(row, seen, visible);
-    std::fill_n(row + seen, context - seen, masked);
+  const bool rows_behind = shape.columns > shape.context;
+  for (int64_t i = 0; i < shape.rows; ++i) {
+    Element* row = mask + i * shape.columns;
+    std::fill_n(row, shape.columns, masked);
+    if (i >= shape.count) continue;
+    std::fill_n(row, rows_behind ? shape.first : shape.first + i + 1, visible);
+    if (rows_behind) std::fill_n(row + shape.context, i + 1, visible);
   }
 }
 
@@ -36,15 +48,24 @@ Result<TokenRunner> TokenRunner::create(Program& program, const MethodTable& tab
 
 void TokenRunner::fill_mask(const MethodEntry& method, int64_t count) {
   void* mask = memory_.bindings(method.index).data[static_cast<size_t>(method.mask_input)];
-  const int64_t context = table_->context();
+  const MaskShape shape{method.tokens, method.mask_columns, table_->context(), position_, count};
   switch (method.mask_element_bytes) {
-    case 1: fill_rows(static_cast<uint8_t*>(mask), method.tokens, context, position_, count, method.mask_codes); return;
-    case 2:
-      fill_rows(static_cast<uint16_t*>(mask), method.tokens, context, position_, count, method.mask_codes);
-      return;
-    default:
-      fill_rows(static_cast<uint32_t*>(mask), method.tokens, context, position_, count, method.mask_codes);
-      return;
+    case 1: fill_rows(static_cast<uint8_t*>(mask), shape, method.mask_codes); return;
+    case 2: fill_rows(static_cast<uint16_t*>(mask), shape, method.mask_codes); return;
+    default: fill_rows(static_cast<uint32_t*>(mask), shape, method.mask_codes); return;
+  }
+}
+
+void TokenRunner::write_cache(const MethodEntry& method, int64_t count) {
+  const Bindings& bindings = memory_.bindings(method.index);
+  for (const CacheWrite& write : method.cache_writes) {
+    const auto* rows = static_cast<const uint8_t*>(bindings.data[static_cast<size_t>(write.rows)]);
+    auto* cache = static_cast<uint8_t*>(bindings.data[static_cast<size_t>(write.cache)]);
+    for (int64_t head = 0; head < write.heads; ++head) {
+      std::memcpy(cache + static_cast<size_t>(head * table_->context() + position_) * write.row_bytes,
+                  rows + static_cast<size_t>(head * method.tokens) * write.row_bytes,
+                  static_cast<size_t>(count) * write.row_bytes);
+    }
   }
 }
 
@@ -100,6 +121,7 @@ Status TokenRunner::feed(std::span<const int32_t> tokens, Logits wanted, const s
     bindings.first_row = static_cast<int64_t>(first);
     bindings.rows = static_cast<int64_t>(count - first);
     TANDEM_TRY(context_->run(method.index, bindings));
+    write_cache(method, static_cast<int64_t>(count));
     position_ += static_cast<int64_t>(count);
     TANDEM_TRY(read_rows(method, first, done, count, on_row));
     done += count;

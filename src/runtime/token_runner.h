@@ -36,6 +36,8 @@ class TokenRunner {
 
   void fill_inputs(const MethodEntry& method, std::span<const int32_t> tokens);
   void fill_mask(const MethodEntry& method, int64_t count);
+  // Writes the rows that a call gave to their slots.
+  void write_cache(const MethodEntry& method, int64_t count);
   Status read_rows(const MethodEntry& method, size_t first, size_t done, size_t count, const RowCallback& on_row);
 
   Program* program_;

@@ -10,9 +10,9 @@ namespace {
 
 class ChatMl final : public ChatTemplate {
  public:
-  Result<std::string> render(std::span<const ChatMessage> messages, bool add_generation_prompt) const override {
+  Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt) const override {
     std::string text;
-    for (const ChatMessage& message : messages) {
+    for (const Message& message : messages) {
       text.append("<|im_start|>").append(message.role).append("\n");
       text.append(message.content).append("<|im_end|>\n");
     }

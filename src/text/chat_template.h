@@ -8,20 +8,16 @@
 #include <string>
 #include <string_view>
 
+#include "tandem/message.h"
 #include "tandem/status.h"
 
 namespace tandem {
-
-struct ChatMessage {
-  std::string role;  // "system", "user", "assistant", …
-  std::string content;
-};
 
 class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
   // The text of the messages; with `add_generation_prompt`, up to where the assistant's answer begins.
-  virtual Result<std::string> render(std::span<const ChatMessage> messages, bool add_generation_prompt) const = 0;
+  virtual Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt) const = 0;
 };
 
 // <|im_start|>role\ncontent<|im_end|>\n for each message.

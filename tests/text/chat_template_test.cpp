@@ -9,7 +9,7 @@ namespace {
 
 TEST(ChatTemplate, RendersChatMl) {
   const auto chatml = make_chatml_template();
-  const std::vector<ChatMessage> messages = {{"system", "Be brief."}, {"user", "Hi\nthere"}};
+  const std::vector<Message> messages = {{"system", "Be brief."}, {"user", "Hi\nthere"}};
   EXPECT_EQ(*chatml->render(messages, true),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi\nthere<|im_end|>\n<|im_start|>assistant\n");
   EXPECT_EQ(*chatml->render(std::span(messages).last(1), false), "<|im_start|>user\nHi\nthere<|im_end|>\n");

@@ -8,15 +8,27 @@
 
 #include "ir/graph.h"
 #include "models/model_plan.h"
+#include "quant/encoding_table.h"
 #include "quant/recipe.h"
 #include "tandem/status.h"
 
 namespace tandem {
 
+// What a back end with fixed graphs wants (ir/graph.h tells the two forms of attention apart).
+struct StaticForm {
+  bool split_heads = false;        // One attention per query head, with projections of its own.
+  bool trace = false;              // The hidden state after each layer becomes an output.
+  bool embedding_on_host = false;  // Looked up by the CPU.
+  // Nothing: activations stay f32, for calibration. Else each gets its encoding; with kF16 they all become f16.
+  enum class Numbers { kFloat32, kFloat16, kEncoded } numbers = Numbers::kFloat32;
+  const EncodingTable* encodings = nullptr;
+};
+
 struct PassContext {
   const ModelPlan& plan;
   const Recipe& recipe;
   ir::Encoding logits_encoding = {};  // For integer logits: from calibration.
+  const StaticForm* form = nullptr;   // Null: caches are updated in place.
 };
 
 // A model with tied embeddings whose embedding and head have one format keeps one copy of them.
@@ -30,10 +42,27 @@ Status set_border_dtypes(ir::Graph& graph, const PassContext& context);
 // silu(gate) * up becomes one op.
 Status fuse_gated_activation(ir::Graph& graph, const PassContext& context);
 
+// ---- For fixed graphs ----
+
+// A linear layer's bias becomes an op of its own.
+Status split_bias(ir::Graph& graph, const PassContext& context);
+// silu(x) becomes x * sigmoid(x).
+Status expand_silu(ir::Graph& graph, const PassContext& context);
+// One attention with many heads becomes many with one (form.split_heads).
+Status split_attention_heads(ir::Graph& graph, const PassContext& context);
+// StoreKv and Attention become products over the cache and the call's own rows, which are given as outputs.
+Status expand_attention(ir::Graph& graph, const PassContext& context);
+// The logits are written by the op that computes them, and traces (form.trace) become outputs.
+Status settle_outputs(ir::Graph& graph, const PassContext& context);
+// The embedding is marked for the CPU (form.embedding_on_host).
+Status place_embedding(ir::Graph& graph, const PassContext& context);
+// Activations, borders and caches get their dtypes and encodings (form.numbers).
+Status set_encodings(ir::Graph& graph, const PassContext& context);
+
 // Called with the pass's name and the graph after it ("build" before the first).
 using DumpCallback = std::function<void(std::string_view pass, const ir::Graph& graph)>;
 
-// Runs them all, verifying the graph after each.
+// Runs those of the form that the context asks for, verifying the graph after each.
 Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallback& dump);
 
 }  // namespace tandem

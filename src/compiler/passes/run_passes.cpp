@@ -1,3 +1,5 @@
+#include <span>
+
 #include "base/error.h"
 #include "compiler/passes/passes.h"
 #include "ir/verifier.h"
@@ -9,15 +11,26 @@ Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallba
     std::string_view name;
     Status (*run)(ir::Graph&, const PassContext&);
   };
-  constexpr Pass kPasses[] = {
+  static constexpr Pass kInPlace[] = {
       {"share_tied_head", share_tied_head},
       {"assign_weight_formats", assign_weight_formats},
       {"set_cache_format", set_cache_format},
       {"set_border_dtypes", set_border_dtypes},
       {"fuse_gated_activation", fuse_gated_activation},
   };
+  // Formats and encodings come together at the end: integer weights want inputs that have encodings.
+  static constexpr Pass kStatic[] = {
+      {"split_bias", split_bias},
+      {"expand_silu", expand_silu},
+      {"split_attention_heads", split_attention_heads},
+      {"expand_attention", expand_attention},
+      {"settle_outputs", settle_outputs},
+      {"place_embedding", place_embedding},
+      {"set_encodings", set_encodings},
+  };
+  const std::span<const Pass> passes = context.form != nullptr ? std::span<const Pass>(kStatic) : kInPlace;
   if (dump) dump("build", graph);
-  for (const Pass& pass : kPasses) {
+  for (const Pass& pass : passes) {
     TANDEM_TRY(pass.run(graph, context));
     if (dump) dump(pass.name, graph);
     if (Status status = ir::verify(graph); !status.ok()) {

@@ -9,13 +9,7 @@ Status share_tied_head(ir::Graph& graph, const PassContext& context) {
   if (!context.plan.tied || !embedding || !head) return ok_status();
   if (!(context.recipe.spec_for("embedding") == context.recipe.spec_for("head"))) return ok_status();
   for (ir::Op& op : graph.ops) std::ranges::replace(op.inputs, *head, *embedding);
-  // Nothing names the head's tensor any more; it leaves the graph, and the ids behind it move up.
-  graph.tensors.erase(graph.tensors.begin() + *head);
-  for (ir::Op& op : graph.ops) {
-    for (auto* ids : {&op.inputs, &op.outputs}) {
-      for (ir::TensorId& id : *ids) id -= id > *head ? 1 : 0;
-    }
-  }
+  graph.remove_unused_tensors();
   return ok_status();
 }
 

@@ -30,6 +30,7 @@ class Planner {
   }
 
   Result<MethodPlan> run() {
+    TANDEM_TRY(check_ops());
     TANDEM_TRY(place_outside());
     place_aliases();
     TANDEM_TRY(place_activations());
@@ -40,6 +41,32 @@ class Planner {
 
  private:
   Place& place(TensorId id) { return plan_.places[static_cast<size_t>(id)]; }
+
+  // Kernels compute in floats. The graph language also knows ops over integers, for other back ends.
+  Status check_ops() const {
+    for (const Op& op : graph_.ops) {
+      if (op.kind > OpKind::kConvert) {
+        return unsupported("method \"{}\" has the op {}, which the CPU does not run; compile it with --target cpu",
+                           graph_.name, op_kind_name(op.kind));
+      }
+      for (const TensorId id : op.inputs) {
+        const Tensor& t = graph_.at(id);
+        const bool is_numbers = t.role == TensorRole::kActivation || t.role == TensorRole::kOutput ||
+                                (t.role == TensorRole::kInput && t.dtype != DType::kI32);
+        if (is_numbers && t.dtype != DType::kF32 && op.kind != OpKind::kMaskToFloat) return not_float(t);
+      }
+      for (const TensorId id : op.outputs) {
+        const Tensor& t = graph_.at(id);
+        if (t.dtype != DType::kF32 && op.kind != OpKind::kConvert) return not_float(t);
+      }
+    }
+    return ok_status();
+  }
+
+  Status not_float(const Tensor& t) const {
+    return unsupported("method \"{}\" computes \"{}\" as {}, which the CPU does not do; compile it with --target cpu",
+                       graph_.name, t.name, dtype_name(t.dtype));
+  }
 
   Status place_outside() {
     for (size_t i = 0; i < graph_.tensors.size(); ++i) {

@@ -2,6 +2,8 @@
 // is its number; tables only grow at their end. What we do not call is a Slot.
 #pragma once
 
+#include "backends/qnn/api/abi_memory.h"
+#include "backends/qnn/api/abi_power.h"
 #include "backends/qnn/api/abi_system.h"
 
 namespace tandem::qnn::abi {
@@ -40,10 +42,11 @@ struct CoreTable {
   ErrorHandle (*log_set_level)(Handle log, LogLevel level);
   ErrorHandle (*log_free)(Handle log);
   Slot profile[7];  // 28 to 34
-  Slot memory[2];   // 35, 36
+  ErrorHandle (*memory_register)(Handle context, const MemoryDescriptor* descriptors, uint32_t count, Handle* memories);
+  ErrorHandle (*memory_deregister)(const Handle* memories, uint32_t count);
   ErrorHandle (*device_get_platform_info)(Handle log, PlatformInfo** info);
   ErrorHandle (*device_free_platform_info)(Handle log, PlatformInfo* info);
-  Slot device_get_infrastructure;
+  ErrorHandle (*device_get_infrastructure)(const Infrastructure** infrastructure);
   ErrorHandle (*device_create)(Handle log, const DeviceConfig** configs, Handle* device);
   Slot device_set_config;
   ErrorHandle (*device_get_info)(Handle device, PlatformInfo** info);
@@ -69,8 +72,11 @@ static_assert(offsetof(CoreTable, tensor_create_graph_tensor) == 24 * 8);
 static_assert(offsetof(CoreTable, log_create) == 25 * 8);
 static_assert(offsetof(CoreTable, log_set_level) == 26 * 8);
 static_assert(offsetof(CoreTable, log_free) == 27 * 8);
+static_assert(offsetof(CoreTable, memory_register) == 35 * 8);
+static_assert(offsetof(CoreTable, memory_deregister) == 36 * 8);
 static_assert(offsetof(CoreTable, device_get_platform_info) == 37 * 8);
 static_assert(offsetof(CoreTable, device_free_platform_info) == 38 * 8);
+static_assert(offsetof(CoreTable, device_get_infrastructure) == 39 * 8);
 static_assert(offsetof(CoreTable, device_create) == 40 * 8);
 static_assert(offsetof(CoreTable, device_get_info) == 42 * 8);
 static_assert(offsetof(CoreTable, device_free) == 43 * 8);

@@ -99,6 +99,31 @@ int known_arch(uint32_t soc_model) {
   return 0;
 }
 
+ChipInfo query_chip(const Backend& backend) {
+  ChipInfo chip;
+  if (backend.core().device_get_platform_info == nullptr) return chip;
+  const ErrorListener listener;
+  const StdoutCapture capture;
+  abi::PlatformInfo* info = nullptr;
+  if (backend.core().device_get_platform_info(backend.log(), &info) != abi::kSuccess || info == nullptr) return chip;
+  if (info->version == 1 && info->body.device_count > 0 && info->body.devices != nullptr) {
+    const abi::HardwareDevice& device = info->body.devices[0];
+    const abi::HtpDeviceExtension* const extension = device.version == 1 ? device.body.extension : nullptr;
+    if (extension != nullptr && extension->type == 0) {
+      chip.soc_model = extension->on_chip.soc_model;
+      // Anything else is a struct that is not what we think.
+      if (extension->on_chip.arch > 0 && extension->on_chip.arch < 1000) {
+        chip.arch = static_cast<int>(extension->on_chip.arch);
+      }
+      if (extension->on_chip.vtcm_mb <= 64) chip.vtcm_mb = static_cast<int>(extension->on_chip.vtcm_mb);
+    }
+  }
+  if (backend.core().device_free_platform_info != nullptr) {
+    backend.core().device_free_platform_info(backend.log(), info);
+  }
+  return chip;
+}
+
 Result<std::shared_ptr<const Backend>> Backend::create(std::shared_ptr<const Library> library, const Options& options) {
   if (library == nullptr) return internal_error("a QNN back end needs a loaded library");
   const auto backend = std::shared_ptr<Backend>(new Backend(std::move(library)));

@@ -73,6 +73,15 @@ class Device {
   abi::Handle handle_ = nullptr;
 };
 
+// The chip that this runs on, as far as the library tells: fields that it does not tell are 0. On x86, where there is
+// no chip, it tells of one all the same; do not ask there.
+struct ChipInfo {
+  uint32_t soc_model = 0;
+  int arch = 0;
+  int vtcm_mb = 0;
+};
+ChipInfo query_chip(const Backend& backend);
+
 // The architecture of a SoC that we know, or 0. The library itself takes any pair of the two without complaint.
 int known_arch(uint32_t soc_model);
 

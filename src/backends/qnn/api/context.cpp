@@ -26,7 +26,7 @@ struct HtpContextConfigs {
   std::array<const abi::ContextConfig*, 2> list = {&config, nullptr};
 };
 
-Status check(const Device& device, const ContextBinary& binary) {
+Status check(const Device& device, const ContextBinary& binary, bool checksum_compared) {
   if (binary.bytes.empty()) return corrupt("the context binary is empty; compile the model again");
   if (binary.weight_shared && is_emulator()) {
     return unsupported(
@@ -37,7 +37,7 @@ Status check(const Device& device, const ContextBinary& binary) {
     return unsupported("the context binary was compiled for V{} and this is V{}; compile the model for this target",
                        binary.arch, device.arch());
   }
-  if (binary_checksum(binary.bytes) != binary.checksum) {
+  if (!checksum_compared && binary_checksum(binary.bytes) != binary.checksum) {
     return corrupt(
         "the context binary is damaged (its checksum does not fit); copy the file again or compile it again");
   }
@@ -70,7 +70,7 @@ Result<std::shared_ptr<const Context>> Context::create(std::shared_ptr<const Dev
 Result<std::shared_ptr<const Context>> Context::load(std::shared_ptr<const Device> device, const ContextBinary& binary,
                                                      const LoadOptions& options) {
   if (device == nullptr) return internal_error("a QNN context needs a device");
-  TANDEM_TRY(check(*device, binary));
+  TANDEM_TRY(check(*device, binary, options.checksum_compared));
   const auto context = std::shared_ptr<Context>(new Context(std::move(device)));
   const auto create = [&](const abi::ContextConfig** configs) {
     return context->core().context_create_from_binary(context->device_->backend()->handle(), context->device_->handle(),

@@ -47,6 +47,7 @@ class Context {
   struct LoadOptions {
     bool use_group = false;  // Where the platform refuses groups, as x86 does, the context is loaded without one.
     Group group;
+    bool checksum_compared = false;  // The caller has compared it a moment ago; reading gigabytes again takes a while.
   };
   // `binary` may go away afterwards.
   static Result<std::shared_ptr<const Context>> load(std::shared_ptr<const Device> device, const ContextBinary& binary,

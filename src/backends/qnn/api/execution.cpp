@@ -36,30 +36,15 @@ std::vector<abi::Tensor> make_tensors(const std::vector<TensorInfo>& infos, Tens
   return tensors;
 }
 
-Status set_buffer(const Graph& graph, const std::vector<TensorInfo>& infos, std::vector<abi::Tensor>& tensors,
-                  size_t index, const uint8_t* data, size_t size) {
-  if (index >= infos.size()) {
-    return invalid_argument("graph {} has {} such tensors, and number {} was set", graph.name(), infos.size(), index);
-  }
-  if (size != infos[index].bytes || data == nullptr) {
-    return invalid_argument("tensor {} of graph {} takes {} bytes, and the buffer for it has {}", infos[index].name,
-                            graph.name(), infos[index].bytes, data == nullptr ? 0 : size);
-  }
-  tensors[index].body.buffer = {const_cast<uint8_t*>(data), static_cast<uint32_t>(size)};
-  return {};
-}
-
 std::optional<size_t> find(const std::vector<TensorInfo>& infos, std::string_view name) {
   const auto found = std::ranges::find(infos, name, &TensorInfo::name);
   if (found == infos.end()) return std::nullopt;
   return static_cast<size_t>(found - infos.begin());
 }
 
-bool overlap(const abi::Tensor& a, const abi::Tensor& b) {
-  const auto* const left = static_cast<const uint8_t*>(a.body.buffer.data);
-  const auto* const right = static_cast<const uint8_t*>(b.body.buffer.data);
+bool overlap(std::span<const uint8_t> a, std::span<const uint8_t> b) {
   const std::less<> before;
-  return before(left, right + b.body.buffer.size) && before(right, left + a.body.buffer.size);
+  return before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
 }
 
 }  // namespace
@@ -68,43 +53,75 @@ Result<Execution> Execution::create(std::shared_ptr<const Graph> graph) {
   if (graph == nullptr || !graph->finalized()) return invalid_argument("only a finalized graph can run");
   if (graph->outputs().empty()) return invalid_argument("graph {} has no outputs", graph->name());
   Execution execution(std::move(graph));
-  execution.inputs_ = make_tensors(execution.graph_->inputs(), TensorKind::kAppWrite);
-  execution.outputs_ = make_tensors(execution.graph_->outputs(), TensorKind::kAppRead);
+  execution.inputs_ = make_side(execution.graph_->inputs(), TensorKind::kAppWrite);
+  execution.outputs_ = make_side(execution.graph_->outputs(), TensorKind::kAppRead);
   return execution;
 }
 
 std::optional<size_t> Execution::find_input(std::string_view name) const { return find(graph_->inputs(), name); }
 std::optional<size_t> Execution::find_output(std::string_view name) const { return find(graph_->outputs(), name); }
 
-Status Execution::set_input(size_t index, std::span<const uint8_t> buffer) {
-  checked_ = false;
-  return set_buffer(*graph_, graph_->inputs(), inputs_, index, buffer.data(), buffer.size());
+Execution::Side Execution::make_side(const std::vector<TensorInfo>& infos, TensorKind kind) {
+  Side side;
+  side.tensors = make_tensors(infos, kind);
+  side.buffers.resize(infos.size());
+  side.shared.resize(infos.size());
+  return side;
 }
 
-Status Execution::set_output(size_t index, std::span<uint8_t> buffer) {
+Status Execution::set_buffer(const std::vector<TensorInfo>& infos, Side& side, size_t index,
+                             std::span<const uint8_t> buffer, std::shared_ptr<const SharedTensor> shared) {
   checked_ = false;
-  return set_buffer(*graph_, graph_->outputs(), outputs_, index, buffer.data(), buffer.size());
+  if (index >= infos.size()) {
+    return invalid_argument("graph {} has {} such tensors, and number {} was set", graph_->name(), infos.size(), index);
+  }
+  if (buffer.size() != infos[index].bytes || buffer.data() == nullptr) {
+    return invalid_argument("tensor {} of graph {} takes {} bytes, and the buffer for it has {}", infos[index].name,
+                            graph_->name(), infos[index].bytes, buffer.data() == nullptr ? 0 : buffer.size());
+  }
+  side.buffers[index] = buffer;
+  side.shared[index] = std::move(shared);
+  abi::TensorBody& body = side.tensors[index].body;
+  body.buffer = {};  // The handle is in the same place.
+  if (side.shared[index] != nullptr) {
+    body.memory = abi::MemoryKind::kHandle;
+    body.memory_handle = side.shared[index]->handle();
+  } else {
+    body.memory = abi::MemoryKind::kRaw;
+    body.buffer = {const_cast<uint8_t*>(buffer.data()), static_cast<uint32_t>(buffer.size())};
+  }
+  return {};
+}
+
+Status Execution::set_input(size_t index, std::span<const uint8_t> buffer, std::shared_ptr<const SharedTensor> shared) {
+  return set_buffer(graph_->inputs(), inputs_, index, buffer, std::move(shared));
+}
+
+Status Execution::set_output(size_t index, std::span<uint8_t> buffer, std::shared_ptr<const SharedTensor> shared) {
+  return set_buffer(graph_->outputs(), outputs_, index, buffer, std::move(shared));
 }
 
 Status Execution::check_buffers() const {
-  for (const auto* const tensors : {&inputs_, &outputs_}) {
-    for (const abi::Tensor& tensor : *tensors) {
-      if (tensor.body.buffer.data == nullptr) {
-        return invalid_argument("tensor {} of graph {} has no buffer", tensor.body.name, graph_->name());
+  for (const Side* const side : {&inputs_, &outputs_}) {
+    for (size_t i = 0; i < side->buffers.size(); ++i) {
+      if (side->buffers[i].data() == nullptr) {
+        return invalid_argument("tensor {} of graph {} has no buffer", side->tensors[i].body.name, graph_->name());
       }
     }
   }
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    for (const abi::Tensor& input : inputs_) {
-      if (overlap(outputs_[i], input)) {
+  const std::vector<TensorInfo>& inputs = graph_->inputs();
+  const std::vector<TensorInfo>& outputs = graph_->outputs();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    for (size_t j = 0; j < inputs.size(); ++j) {
+      if (overlap(outputs_.buffers[i], inputs_.buffers[j])) {
         return invalid_argument("input {} and output {} of graph {} share memory; give each a buffer of its own",
-                                input.body.name, outputs_[i].body.name, graph_->name());
+                                inputs[j].name, outputs[i].name, graph_->name());
       }
     }
     for (size_t j = 0; j < i; ++j) {
-      if (overlap(outputs_[i], outputs_[j])) {
+      if (overlap(outputs_.buffers[i], outputs_.buffers[j])) {
         return invalid_argument("outputs {} and {} of graph {} share memory; give each a buffer of its own",
-                                outputs_[j].body.name, outputs_[i].body.name, graph_->name());
+                                outputs[j].name, outputs[i].name, graph_->name());
       }
     }
   }
@@ -118,9 +135,9 @@ Status Execution::run() {
   }
   const std::lock_guard lock(graph_->execute_mutex());
   const ErrorListener listener;
-  const auto result =
-      graph_->core().graph_execute(graph_->handle(), inputs_.data(), static_cast<uint32_t>(inputs_.size()),
-                                   outputs_.data(), static_cast<uint32_t>(outputs_.size()), nullptr, nullptr);
+  const auto result = graph_->core().graph_execute(
+      graph_->handle(), inputs_.tensors.data(), static_cast<uint32_t>(inputs_.tensors.size()), outputs_.tensors.data(),
+      static_cast<uint32_t>(outputs_.tensors.size()), nullptr, nullptr);
   if (result != abi::kSuccess) {
     return describe_error(result, fmt::format("running graph {}", graph_->name()), listener.said());
   }

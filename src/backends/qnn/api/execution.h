@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/qnn/api/graph.h"
+#include "backends/qnn/api/shared_memory.h"
 #include "tandem/status.h"
 
 namespace tandem::qnn {
@@ -24,8 +25,9 @@ class Execution {
 
   // By place in graph().inputs() and outputs(). The buffer must have exactly the tensor's bytes and stay until the last
   // run().
-  Status set_input(size_t index, std::span<const uint8_t> buffer);
-  Status set_output(size_t index, std::span<uint8_t> buffer);
+  // With `shared`, which says that the buffer is known to the graph's context, it is not copied to the device and back.
+  Status set_input(size_t index, std::span<const uint8_t> buffer, std::shared_ptr<const SharedTensor> shared = nullptr);
+  Status set_output(size_t index, std::span<uint8_t> buffer, std::shared_ptr<const SharedTensor> shared = nullptr);
 
   // Every buffer must be set, and no output may lie in another buffer: the graph runs on several threads, and a value
   // could be overwritten before it is read.
@@ -35,9 +37,19 @@ class Execution {
   explicit Execution(std::shared_ptr<const Graph> graph) : graph_(std::move(graph)) {}
   Status check_buffers() const;
 
+  // The tensors as the library takes them, and where each one's bytes are, whichever way it takes those.
+  struct Side {
+    std::vector<abi::Tensor> tensors;
+    std::vector<std::span<const uint8_t>> buffers;
+    std::vector<std::shared_ptr<const SharedTensor>> shared;
+  };
+  static Side make_side(const std::vector<TensorInfo>& infos, TensorKind kind);
+  Status set_buffer(const std::vector<TensorInfo>& infos, Side& side, size_t index, std::span<const uint8_t> buffer,
+                    std::shared_ptr<const SharedTensor> shared);
+
   std::shared_ptr<const Graph> graph_;
-  std::vector<abi::Tensor> inputs_;
-  std::vector<abi::Tensor> outputs_;
+  Side inputs_;
+  Side outputs_;
   bool checked_ = false;  // Since a buffer was set last.
 };
 

@@ -12,6 +12,6 @@ namespace tandem::qnn {
 struct NodeSpec;
 
 Status check_known_traps(const NodeSpec& node, std::span<const abi::Tensor> inputs,
-                         std::span<const abi::Tensor> outputs);
+                         std::span<const abi::Tensor> outputs, int arch);
 
 }  // namespace tandem::qnn

@@ -1,0 +1,203 @@
+#include "backends/qnn/execute/execution_context.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "ir/border.h"
+#include "ir/method_memory.h"
+
+namespace tandem::qnn {
+namespace {
+
+constexpr size_t kMaxKnownShared = 4096;
+
+// Shared memory if there is some, else plain; cleared, since nothing may start as NaN. Null if there is none.
+std::shared_ptr<uint8_t> allocate_arena(SharedHeap* heap, uint64_t bytes) {
+  bytes = std::max<uint64_t>(bytes, 1);
+  if (bytes > machine_memory()) return nullptr;
+  std::shared_ptr<uint8_t> arena = heap != nullptr ? heap->allocate(bytes) : nullptr;
+  if (arena == nullptr) {
+    AlignedMemory plain = allocate_aligned(bytes);
+    if (plain == nullptr) return nullptr;
+    arena = std::shared_ptr<uint8_t>(plain.release(), FreeDeleter());
+  }
+  std::memset(arena.get(), 0, bytes);
+  return arena;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ExecutionContext>> QnnExecutionContext::create(std::shared_ptr<const LoadedShards> loaded) {
+  auto context = std::unique_ptr<QnnExecutionContext>(new QnnExecutionContext(std::move(loaded)));
+  const LoadedShards& shards = *context->loaded_;
+  uint64_t arena_bytes = 0;
+  for (const LoadedMethod& method : shards.methods) {
+    arena_bytes = std::max(arena_bytes, method.plan.arena_bytes);
+    for (const cpu::PackedMatrix& table : method.tables) {
+      context->row_width_ = std::max(context->row_width_, static_cast<size_t>(table.cols));
+    }
+  }
+  context->arena_ = allocate_arena(shards.heap.get(), arena_bytes);
+  if (context->arena_ == nullptr) return resource_exhausted("no memory for {} bytes of activations", arena_bytes);
+  try {
+    context->rows_.resize(context->row_width_ * static_cast<size_t>(shards.pool->size()));
+  } catch (const std::bad_alloc&) {
+    return resource_exhausted("no memory for rows of {} numbers", context->row_width_);
+  }
+  for (const LoadedMethod& method : shards.methods) {
+    std::vector<BoundStep>& steps = context->steps_.emplace_back();
+    for (const Step& step : method.plan.steps) {
+      TANDEM_ASSIGN(Execution execution, Execution::create(shards.shards[step.shard].graphs[step.graph]));
+      BoundStep& bound = steps.emplace_back(std::move(execution));
+      bound.inputs.resize(step.inputs.size());
+      bound.outputs.resize(step.outputs.size());
+    }
+  }
+  return std::unique_ptr<ExecutionContext>(std::move(context));
+}
+
+Status QnnExecutionContext::check(const MethodPlan& plan, const Bindings& bindings) const {
+  const ir::Graph& graph = *plan.graph;
+  if (bindings.data.size() != graph.tensors.size()) {
+    return internal_error("method \"{}\" was called with memory for another one", graph.name);
+  }
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    const ir::TensorRole role = graph.tensors[i].role;
+    const bool bound =
+        role == ir::TensorRole::kInput || role == ir::TensorRole::kOutput || role == ir::TensorRole::kState;
+    if (bound && bindings.data[i] == nullptr) {
+      return internal_error("method \"{}\" was called without memory for \"{}\"", graph.name, graph.tensors[i].name);
+    }
+  }
+  if (bindings.first_row < 0 || bindings.rows < 0 || bindings.first_row > graph.tokens ||
+      bindings.rows > graph.tokens - bindings.first_row) {
+    return internal_error("method \"{}\" was asked for rows {} to {} of {}", graph.name, bindings.first_row,
+                          bindings.first_row + bindings.rows, graph.tokens);
+  }
+  // The NPU fails, or reads elsewhere, on an index outside of its table.
+  for (const TokenLimit& limit : plan.token_limits) {
+    const auto* const tokens = static_cast<const int32_t*>(bindings.data[static_cast<size_t>(limit.tokens)]);
+    for (int64_t i = 0; i < graph.tokens; ++i) {
+      if (tokens[i] < 0 || tokens[i] >= limit.rows) {
+        return invalid_argument("token {} is not in the model's vocabulary of {}", tokens[i], limit.rows);
+      }
+    }
+  }
+  for (const Port& port : plan.positions) {
+    const auto* const positions = static_cast<const int32_t*>(bindings.data[static_cast<size_t>(port.tensor)]);
+    for (int64_t i = 0; i < graph.tokens; ++i) {
+      if (positions[i] >= graph.context) {
+        return invalid_argument("position {} is outside of the context of {}", positions[i], graph.context);
+      }
+    }
+  }
+  return ok_status();
+}
+
+void QnnExecutionContext::copy_positions(const MethodPlan& plan, const Bindings& bindings) {
+  for (const Port& port : plan.positions) {
+    const auto* const from = static_cast<const int32_t*>(bindings.data[static_cast<size_t>(port.tensor)]);
+    auto* const to = reinterpret_cast<int32_t*>(arena_.get() + port.offset);
+    for (int64_t i = 0; i < plan.graph->tokens; ++i) to[i] = std::max(from[i], 0);
+  }
+}
+
+void QnnExecutionContext::look_up(const LoadedMethod& method, const Bindings& bindings) {
+  const ir::Graph& graph = *method.plan.graph;
+  for (size_t i = 0; i < method.plan.lookups.size(); ++i) {
+    const HostLookup& lookup = method.plan.lookups[i];
+    const cpu::PackedMatrix& table = method.tables[i];
+    const ir::Tensor& output = graph.at(lookup.output.tensor);
+    const auto* const tokens = static_cast<const int32_t*>(bindings.data[static_cast<size_t>(lookup.tokens)]);
+    uint8_t* const to = address_of(lookup.output, bindings);
+    const uint64_t row_bytes = dtype_bytes(output.dtype, static_cast<size_t>(table.cols));
+    const auto one_row = [&](int64_t row, int thread) {
+      float* const values = rows_.data() + row_width_ * static_cast<size_t>(thread);
+      cpu::unpack_row(table, tokens[row], values);
+      ir::encode_row(output.dtype, output.encoding, values, table.cols, to + row_bytes * static_cast<uint64_t>(row));
+    };
+    // A single row is done before a second thread would be awake.
+    if (graph.tokens == 1) {
+      one_row(0, 0);
+    } else {
+      loaded_->pool->run(graph.tokens, one_row);
+    }
+  }
+}
+
+std::shared_ptr<const SharedTensor> QnnExecutionContext::share(const std::shared_ptr<const Context>& context,
+                                                               const TensorInfo& info, const uint8_t* data) {
+  if (loaded_->heap == nullptr || sharing_refused_) return nullptr;
+  const auto place = loaded_->heap->find(data, info.bytes);
+  if (!place) return nullptr;
+  // A caller that brings other memory to every call must not make this grow.
+  if (shared_.size() >= kMaxKnownShared)
+    std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<const SharedTensor>& known = shared_[{context.get(), data, info.dtype, info.shape}];
+  if (auto tensor = known.lock()) return tensor;
+  auto made = SharedTensor::create(context, info, *place);
+  if (!made.ok()) {
+    // The same bytes can be given by their address: the library then copies them.
+    log_message(LogLevel::kWarning, made.error().message + "; running without shared buffers");
+    sharing_refused_ = true;
+    return nullptr;
+  }
+  known = *made;
+  return *made;
+}
+
+Status QnnExecutionContext::bind(const Step& step, BoundStep& bound, const Bindings& bindings) {
+  const Graph& graph = bound.execution.graph();
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    const Port& port = step.inputs[i];
+    const uint8_t* const data = step.staged ? arena_.get() + port.stage : address_of(port, bindings);
+    if (data == bound.inputs[i]) continue;
+    TANDEM_TRY(bound.execution.set_input(i, {data, port.bytes}, share(graph.context(), graph.inputs()[i], data)));
+    bound.inputs[i] = data;
+  }
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    const Port& port = step.outputs[i];
+    uint8_t* const data = step.staged ? arena_.get() + port.stage : address_of(port, bindings);
+    if (data == bound.outputs[i]) continue;
+    TANDEM_TRY(bound.execution.set_output(i, {data, port.bytes}, share(graph.context(), graph.outputs()[i], data)));
+    bound.outputs[i] = data;
+  }
+  return ok_status();
+}
+
+Status QnnExecutionContext::run_step(const Step& step, BoundStep& bound, const Bindings& bindings) {
+  if (step.by_row && bindings.rows == 0) return ok_status();
+  TANDEM_TRY(bind(step, bound, bindings));
+  if (!step.staged) return bound.execution.run();
+  for (int64_t row = bindings.first_row; row < bindings.first_row + bindings.rows; ++row) {
+    // Rows pass through a place of their own: shared memory is made known to the library tensor by tensor, and these
+    // few bytes cost less than a registration for each row.
+    for (const Port& port : step.inputs) {
+      std::memcpy(arena_.get() + port.stage, address_of(port, bindings) + port.bytes * static_cast<uint64_t>(row),
+                  port.bytes);
+    }
+    TANDEM_TRY(bound.execution.run());
+    for (const Port& port : step.outputs) {
+      std::memcpy(address_of(port, bindings) + port.bytes * static_cast<uint64_t>(row), arena_.get() + port.stage,
+                  port.bytes);
+    }
+  }
+  return ok_status();
+}
+
+Status QnnExecutionContext::run(size_t method, const Bindings& bindings) {
+  if (method >= loaded_->methods.size()) return internal_error("the program has no method number {}", method);
+  const LoadedMethod& loaded = loaded_->methods[method];
+  TANDEM_TRY(check(loaded.plan, bindings));
+  copy_positions(loaded.plan, bindings);
+  look_up(loaded, bindings);
+  for (size_t i = 0; i < loaded.plan.steps.size(); ++i) {
+    TANDEM_TRY(run_step(loaded.plan.steps[i], steps_[method][i], bindings));
+  }
+  return ok_status();
+}
+
+}  // namespace tandem::qnn

@@ -1,0 +1,48 @@
+// What all execution contexts of a program share: the device, the contexts of the library, the graphs in them, and the
+// plans. Immutable.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "artifact/reader.h"
+#include "backends/cpu/kernels/packed_matrix.h"
+#include "backends/qnn/api/graph.h"
+#include "backends/qnn/api/power.h"
+#include "backends/qnn/api/rpcmem.h"
+#include "backends/qnn/execute/plan.h"
+#include "backends/qnn/execute/platform.h"
+#include "base/thread_pool.h"
+#include "tandem/status.h"
+
+namespace tandem::qnn {
+
+struct LoadedShard {
+  std::shared_ptr<const Context> context;
+  std::vector<std::shared_ptr<const Graph>> graphs;  // In the binary's order; null where no method uses it.
+};
+
+struct LoadedMethod {
+  MethodPlan plan;
+  std::vector<cpu::PackedMatrix> tables;  // Of plan.lookups, in the mapped file.
+};
+
+struct LoadedShards {
+  std::shared_ptr<const Device> device;
+  std::unique_ptr<PowerVote> power;  // Null where the platform has none.
+  std::shared_ptr<SharedHeap> heap;  // Null where the platform has none.
+  std::vector<LoadedShard> shards;
+  std::vector<LoadedMethod> methods;
+  ThreadPool* pool = nullptr;
+};
+
+// The device of this process. Programs share one, as the library has one set of resources behind it.
+Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const Library>& library,
+                                                     const DeviceInfo& compiled, const Platform& platform,
+                                                     bool signed_pd);
+
+// Compares the binaries' checksums, asks the library what is in them, plans the methods, and only then loads them, in
+// the file's order, into `loaded` (whose device is set).
+Status load_shards(const Artifact& artifact, ThreadPool& pool, LoadedShards& loaded);
+
+}  // namespace tandem::qnn

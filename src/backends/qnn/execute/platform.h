@@ -1,0 +1,24 @@
+// What a program is loaded on: facts about this machine that loading depends on, gathered in one place so that tests
+// can be on another machine.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace tandem::qnn {
+
+struct Platform {
+  bool emulator = true;  // Qualcomm's library for x86: it takes any chip for its own.
+  uint64_t available_memory = std::numeric_limits<uint64_t>::max();  // Bytes; the most there is where nobody knows.
+  std::string rpc_library;                                           // For shared buffers; "" if the platform has none.
+  bool sets_power = false;                                           // Whether performance profiles mean anything.
+
+  static Platform here();
+};
+
+// MemAvailable of a text like /proc/meminfo, in bytes; the most there is if it is not in there.
+uint64_t parse_available_memory(std::string_view meminfo);
+
+}  // namespace tandem::qnn

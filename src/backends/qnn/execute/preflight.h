@@ -1,0 +1,24 @@
+// What is checked before a binary is given to the library: its own answers to a wrong version, chip or size are a
+// number at best and a crash at worst.
+#pragma once
+
+#include "artifact/head.h"
+#include "backends/qnn/api/backend.h"
+#include "backends/qnn/execute/platform.h"
+#include "tandem/status.h"
+
+namespace tandem::qnn {
+
+// The library that runs a binary must not be older than the one that compiled it.
+Status check_versions(const DeviceInfo& compiled, const abi::Version& core, const abi::Version& htp,
+                      const std::string& library);
+
+// Whether binaries for `compiled` run on this platform. `chip` is what query_chip() says, and is not looked at on the
+// emulator.
+Status check_target(const DeviceInfo& compiled, const Platform& platform, const ChipInfo& chip);
+
+// Bytes for the binaries and for the memory of one session (states, inputs and outputs), as the head tells.
+uint64_t memory_needed(const ArtifactHead& head);
+Status check_memory(const ArtifactHead& head, const Platform& platform);
+
+}  // namespace tandem::qnn

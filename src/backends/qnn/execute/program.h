@@ -1,0 +1,44 @@
+// The QNN back end's run time: an artifact's shards, loaded into Qualcomm's library, and what runs on the CPU between
+// the caller and them.
+//
+// A method runs as: token rows looked up on the CPU where the graph says so; then each shard's graph for it, in the
+// file's order, with the values between shards in memory of the execution context. The head's graph, which takes one
+// row, runs for the rows that Bindings asks for. Other outputs (k_new.L, v_new.L, traces) are always whole.
+//
+// States are only read. In fp16, a masked slot that holds NaN makes the whole row NaN: whoever owns the states clears
+// them before the first call.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "artifact/reader.h"
+#include "backends/qnn/api/power.h"
+#include "backends/qnn/execute/platform.h"
+#include "base/thread_pool.h"
+#include "ir/program.h"
+#include "tandem/status.h"
+
+namespace tandem::qnn {
+
+struct QnnOptions {
+  std::string libraries;  // A folder or file; "" to search (library_search.h).
+  // The four below are for devices; the emulator has nothing to apply them to.
+  PerformanceProfile profile = PerformanceProfile::kBurst;
+  bool signed_pd = false;                      // Run in a signed process on the DSP.
+  bool shared_buffers = true;                  // Memory that the DSP sees too, where the platform has it.
+  uint32_t rpc_polling_us = kMaxRpcPollingUs;  // 0: off.
+};
+
+// The artifact and the pool must outlive the program. Before a binary is given to the library, its checksum, the
+// library's version, the chip and the memory are checked (preflight.h), and what the binary takes and gives is compared
+// with the methods' graphs (plan.h).
+Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPool& pool, const QnnOptions& options,
+                                              const Platform& platform = Platform::here());
+
+// Memory for a session's states, inputs and outputs that the NPU reads and writes without copies. Null where there is
+// no such memory (always on x86) or `program` is not of this back end: then any memory does. It is found again by its
+// address when it is bound, and must outlive the execution contexts that it was bound to.
+std::shared_ptr<uint8_t> allocate_shared(const Program& program, uint64_t bytes);
+
+}  // namespace tandem::qnn

@@ -1,0 +1,33 @@
+// Static encodings for an NPU: the float model computes some text, and what its activations looked like decides how
+// they are encoded. Done once, on a graph as long as a sample; names are the same in every method, so prefill and
+// decode take the same encodings.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/thread_pool.h"
+#include "compiler/compile.h"
+#include "ir/weight_provider.h"
+#include "models/checkpoint_weights.h"
+#include "quant/encoding_table.h"
+
+namespace tandem {
+
+struct CalibrationJob {
+  const ModelPlan& plan;
+  const CheckpointWeights& weights;
+  const Recipe& recipe;
+  bool split_heads = false;
+  RangeMethod method = RangeMethod::kMinMax;
+  bool method_given = false;
+  std::vector<std::vector<int32_t>> samples;
+  ProgressCallback progress;
+  StopCallback stop;
+};
+
+Result<EncodingTable> calibrate(const CalibrationJob& job, ThreadPool& pool);
+
+}  // namespace tandem

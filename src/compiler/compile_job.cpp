@@ -1,0 +1,201 @@
+#include "compiler/compile_job.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/version.h"
+#include "compiler/target_rules.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kMaxPrefill = 4096;
+
+// Something to find ranges with, where nobody gave a text.
+constexpr std::string_view kSampleText =
+    "The weather was cold that morning, and Anna had 3 letters to post before 9:30. \"Shall I come along?\" asked "
+    "Tom.\n"
+    "def add(a, b):\n    return a + b  # two numbers\n\n1. First, open the window. 2. Then, count: 10, 20, 30.";
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CompileJob>> CompileJob::open(const std::filesystem::path& folder,
+                                                     const std::filesystem::path& output,
+                                                     const CompileOptions& options) {
+  TANDEM_ASSIGN(const Target* target, find_target(options.target));
+  TANDEM_ASSIGN(Checkpoint checkpoint, Checkpoint::open(folder, {options.config_name}));
+  std::unique_ptr<CompileJob> job(new CompileJob(std::move(checkpoint), output, options));
+  job->target_ = target;
+  TANDEM_ASSIGN(job->plan_, plan_model(job->checkpoint_));
+  job->report_.warnings = job->plan_.warnings;
+  job->weights_.emplace(job->checkpoint_, job->plan_);
+  TANDEM_TRY(job->check_context());
+  TANDEM_TRY(job->check_weights());
+  TANDEM_TRY(job->check_output());
+  TANDEM_TRY(job->read_tokenizer());
+  job->report_.context = job->context_;
+  job->report_.parameters = job->plan_.parameters;
+  job->report_.kv = job->recipe_.kv;
+  for (const MethodShape& shape : job->shapes_) job->report_.methods.push_back(shape.name);
+  return job;
+}
+
+Status CompileJob::check_context() {
+  context_ = options_.context;
+  if (context_ == 0) {
+    context_ = std::min(plan_.max_positions > 0 ? plan_.max_positions : kDefaultContext, kDefaultContext);
+  }
+  if (context_ < 1) return invalid_argument("a context of {} makes no sense; give at least 1", context_);
+  if (plan_.max_positions > 0 && context_ > plan_.max_positions) {
+    return invalid_argument("a context of {} is more than the model was made for ({}); use --context {} or less",
+                            context_, plan_.max_positions, plan_.max_positions);
+  }
+  if (context_ < target_->fewest_rows) {
+    return invalid_argument("a context of {} is too short for target {}; use --context {} or more", context_,
+                            target_->name, target_->fewest_rows);
+  }
+  std::set<int64_t> lengths;
+  for (const int64_t length : options_.prefill) {
+    if (length < 1 || length > kMaxPrefill) {
+      return invalid_argument("a prefill of {} tokens is not possible; give 1 to {}", length, kMaxPrefill);
+    }
+    if (length <= target_->fewest_rows) continue;  // That is what decode does.
+    // The default lengths adapt to a short context; lengths that somebody asked for do not.
+    if (length > context_) {
+      if (options_.prefill == CompileOptions().prefill) continue;
+      return invalid_argument("a prefill of {} tokens does not fit a context of {}", length, context_);
+    }
+    lengths.insert(length);
+  }
+  shapes_ = {{"decode", target_->fewest_rows, context_}};
+  for (const int64_t length : lengths) shapes_.push_back({fmt::format("prefill_{}", length), length, context_});
+  return ok_status();
+}
+
+Status CompileJob::check_weights() {
+  std::vector<std::string> names;
+  for (const WeightSource& weight : plan_.weights) names.push_back(weight.name);
+  for (const std::string& pattern : options_.recipe.unmatched_rules(names)) {
+    report_.warnings.push_back(fmt::format("recipe: the rule \"{}\" matches no weight of this model", pattern));
+  }
+  std::vector<int64_t> prefill;
+  for (size_t i = 1; i < shapes_.size(); ++i) prefill.push_back(shapes_[i].tokens);
+  return apply_target_rules(*target_, plan_, options_, prefill, recipe_, report_.warnings);
+}
+
+Status CompileJob::check_output() const {
+  std::error_code error;
+  if (std::filesystem::is_directory(output_, error)) {
+    return invalid_argument("{} is a folder; give a file name, such as {}/model.tdm", output_.string(),
+                            output_.string());
+  }
+  const auto parent = folder_of(output_);
+  if (!std::filesystem::is_directory(parent, error)) {
+    return invalid_argument("{}: the folder {} does not exist", output_.string(), parent.string());
+  }
+  return ok_status();
+}
+
+Status CompileJob::check_disk(uint64_t bytes) const {
+  std::error_code error;
+  const auto parent = folder_of(output_);
+  const auto space = std::filesystem::space(parent, error);
+  const uint64_t needed = 2 * bytes;
+  if (!error && space.available < needed) {
+    return resource_exhausted("{} MB of disk are needed in {} and {} MB are free", needed >> 20, parent.string(),
+                              space.available >> 20);
+  }
+  return ok_status();
+}
+
+Status CompileJob::read_tokenizer() {
+  if (!checkpoint_.tokenizer_path()) {
+    report_.warnings.push_back("the checkpoint has no tokenizer.json: the file will take token ids, but no text");
+    return ok_status();
+  }
+  auto tokenizer = Tokenizer::from_file(*checkpoint_.tokenizer_path());
+  if (!tokenizer.ok()) {
+    if (tokenizer.error().code != ErrorCode::kUnsupported) return std::move(tokenizer).error();
+    report_.warnings.push_back(tokenizer.error().message + ": the file will take token ids, but no text");
+    return ok_status();
+  }
+  if (tokenizer->vocab_size() > plan_.vocab_size) {
+    report_.warnings.push_back(
+        fmt::format("the tokenizer has {} tokens and the model {}; texts with the tokens beyond will be refused",
+                    tokenizer->vocab_size(), plan_.vocab_size));
+  }
+  tokenizer_ = std::move(tokenizer).value();
+  return ok_status();
+}
+
+std::vector<int32_t> CompileJob::sample_tokens(size_t most) const {
+  std::vector<int32_t> tokens;
+  if (tokenizer_) {
+    if (auto encoded = tokenizer_->encode(kSampleText, true); encoded.ok()) tokens = *std::move(encoded);
+  }
+  std::erase_if(tokens, [&](int32_t token) { return token >= plan_.vocab_size; });
+  for (int64_t i = 0; tokens.size() < 16; ++i) tokens.push_back(static_cast<int32_t>(i * 7919 % plan_.vocab_size));
+  tokens.resize(std::min(tokens.size(), most));
+  return tokens;
+}
+
+ArtifactHead CompileJob::make_head(const FilePlan& file) const {
+  ArtifactHead head;
+  head.producer = fmt::format("tandem {}", kVersion);
+  head.target = target_->name;
+  head.backend = target_->backend;
+  std::error_code ignored;
+  const auto folder = std::filesystem::weakly_canonical(checkpoint_.folder(), ignored);
+  head.model = {folder.filename().string(),
+                std::string(plan_.family->name),
+                plan_.architecture,
+                plan_.vocab_size,
+                plan_.hidden_size,
+                static_cast<int64_t>(plan_.layers.size()),
+                plan_.heads,
+                plan_.kv_heads,
+                plan_.head_dim,
+                plan_.max_positions,
+                plan_.parameters};
+  head.weights = file.weights;
+  head.vectors = file.vectors;
+  head.text = make_text(file);
+  const GenerationConfig& g = checkpoint_.generation();
+  const GenerationDefaults none;
+  head.generation = {g.do_sample.value_or(none.do_sample),
+                     static_cast<float>(g.temperature.value_or(none.temperature)),
+                     static_cast<int32_t>(g.top_k.value_or(none.top_k)),
+                     static_cast<float>(g.top_p.value_or(none.top_p)),
+                     static_cast<float>(g.min_p.value_or(none.min_p)),
+                     static_cast<float>(g.repetition_penalty.value_or(none.repetition_penalty)),
+                     static_cast<int32_t>(g.max_new_tokens.value_or(none.max_new_tokens))};
+  head.recipe = recipe_.to_json();
+  head.checkpoint = checkpoint_.fingerprint();
+  return head;
+}
+
+TextInfo CompileJob::make_text(const FilePlan& file) const {
+  TextInfo text;
+  const TokenizerConfig& config = checkpoint_.tokenizer_config();
+  text.has_tokenizer = tokenizer_.has_value();
+  text.tokenizer = file.tokenizer;
+  text.chat_template = config.chat_template.value_or("");
+  text.bos_token = config.bos_token.value_or("");
+  text.eos_token = config.eos_token.value_or("");
+  const GenerationConfig& generation = checkpoint_.generation();
+  const auto in_vocabulary = [&](int64_t id) { return id >= 0 && id < plan_.vocab_size; };
+  if (generation.bos_token_id && in_vocabulary(*generation.bos_token_id)) {
+    text.bos_id = static_cast<int32_t>(*generation.bos_token_id);
+  }
+  for (const int64_t id : generation.eos_token_ids) {
+    if (in_vocabulary(id)) text.eos_ids.push_back(static_cast<int32_t>(id));
+  }
+  return text;
+}
+
+}  // namespace tandem

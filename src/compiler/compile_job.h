@@ -1,0 +1,67 @@
+// What every compile does, whatever its target: opens the checkpoint, checks what was asked for, reads the tokenizer,
+// and describes the model in the file's head.
+#pragma once
+
+#include <optional>
+
+#include "artifact/head.h"
+#include "compiler/compile.h"
+#include "compiler/segment_plan.h"
+#include "compiler/targets.h"
+#include "models/builder.h"
+#include "models/checkpoint_weights.h"
+#include "text/tokenizer.h"
+
+namespace tandem {
+
+class CompileJob {
+ public:
+  // Everything that can be refused is refused here, before any work.
+  static Result<std::unique_ptr<CompileJob>> open(const std::filesystem::path& folder,
+                                                  const std::filesystem::path& output, const CompileOptions& options);
+
+  const CompileOptions& options() const { return options_; }
+  const std::filesystem::path& output() const { return output_; }
+  const Target& target() const { return *target_; }
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const ModelPlan& plan() const { return plan_; }
+  const CheckpointWeights& weights() const { return *weights_; }
+  // The recipe as this target carries it out.
+  const Recipe& recipe() const { return recipe_; }
+  int64_t context() const { return context_; }
+  const std::vector<MethodShape>& shapes() const { return shapes_; }
+  const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }
+  CompileReport& report() { return report_; }
+
+  bool stopped() const { return options_.stop && options_.stop(); }
+  // A short text of our own as tokens, for models that come without anything to look at.
+  std::vector<int32_t> sample_tokens(size_t most) const;
+  // Whether the disk has room for `bytes` of segments and the file made of them.
+  Status check_disk(uint64_t bytes) const;
+  // The head but for the methods, weights and shards.
+  ArtifactHead make_head(const FilePlan& file) const;
+
+ private:
+  CompileJob(Checkpoint checkpoint, const std::filesystem::path& output, const CompileOptions& options)
+      : output_(output), options_(options), checkpoint_(std::move(checkpoint)), recipe_(options.recipe) {}
+
+  Status check_context();
+  Status check_weights();
+  Status check_output() const;
+  Status read_tokenizer();
+  TextInfo make_text(const FilePlan& file) const;
+
+  std::filesystem::path output_;
+  const CompileOptions& options_;
+  Checkpoint checkpoint_;
+  const Target* target_ = nullptr;
+  ModelPlan plan_;
+  std::optional<CheckpointWeights> weights_;
+  Recipe recipe_;
+  int64_t context_ = 0;
+  std::vector<MethodShape> shapes_;
+  std::optional<Tokenizer> tokenizer_;
+  CompileReport report_;
+};
+
+}  // namespace tandem

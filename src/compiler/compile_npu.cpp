@@ -1,0 +1,296 @@
+#include "compiler/compile_npu.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "artifact/reader.h"
+#include "artifact/writer.h"
+#include "backends/qnn/api/library.h"
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/version.h"
+#include "compiler/calibrate.h"
+#include "compiler/calibration_input.h"
+#include "compiler/segment_writer.h"
+#include "compiler/shard_processes.h"
+#include "compiler/target_rules.h"
+#include "ir/method_memory.h"
+#include "quant/calibration_report.h"
+
+namespace tandem {
+namespace {
+
+// What a worker takes: the library and the checkpoint's pages, and for each byte of its binary so many while it
+// compiles (docs/performance.md).
+constexpr uint64_t kWorkerBase = uint64_t{400} << 20;
+constexpr uint64_t kWorkerFactor = 12;
+
+class NpuCompiler {
+ public:
+  explicit NpuCompiler(CompileJob& job) : job_(job), npu_(job.options().npu), pool_(job.options().threads) {}
+
+  Status run() {
+    TANDEM_TRY(plan());
+    TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job_.output(), key()));
+    TANDEM_TRY(make_encodings(work));
+    TANDEM_ASSIGN(methods_,
+                  build_static_methods(job_.plan(), job_.recipe(), form_, encodings_, job_.options().dump_ir));
+    methods_.pop_back();  // The one that the head is cut out of.
+    begin_stage("weights of the CPU");
+    SegmentWriter writer(job_, file_, work, pool_);
+    for (size_t i = 0; i < file_.segments.size(); ++i) {
+      TANDEM_ASSIGN(SegmentFile segment, writer.finish(i));
+      segments_.push_back(std::move(segment));
+    }
+    report_.add(writer.report());
+    begin_stage("shards");
+    TANDEM_TRY(finish_shards(work));
+    begin_stage("file");
+    TANDEM_TRY(write_file(work));
+    end_stage();
+    work.remove();
+    return ok_status();
+  }
+
+ private:
+  // ---- Before any work ----
+
+  bool shares_weights() const {
+    return job_.target().shares_weights && npu_.share_weights && !npu_.emulator && job_.shapes().size() > 1;
+  }
+
+  Status plan() {
+    TANDEM_ASSIGN(worker_, find_worker(npu_.worker));
+    // A library that is absent or of another version is better found now than after the calibration.
+    TANDEM_ASSIGN(const auto library, qnn::Library::load(qnn::SearchOptions{.path = npu_.libraries}));
+    libraries_ = std::filesystem::absolute(library->path()).string();
+    form_.shapes = job_.shapes();
+    form_.f16 = computes_in_f16(job_.recipe());
+    form_.split_heads = npu_.split_heads;
+    form_.trace = npu_.trace;
+    form_.embedding_on_host = embedding_on_host(job_.plan());
+    const size_t weight_sets = shares_weights() ? 1 : job_.shapes().size();
+    TANDEM_ASSIGN(shards_, plan_shards(job_.plan(), job_.recipe(), {npu_.shards, weight_sets}));
+    ir::Graph on_host;
+    if (form_.embedding_on_host) {
+      const WeightSource& source = *job_.plan().find_weight("embedding");
+      const WeightSpec spec = job_.recipe().spec_for("embedding");
+      on_host.add({.name = "embedding",
+                   .role = ir::TensorRole::kWeight,
+                   .shape = {source.rows, source.cols},
+                   .format = spec.format,
+                   .block = spec.format == WeightFormat::kLpbq4 ? spec.block : 0});
+    }
+    TANDEM_ASSIGN(file_,
+                  plan_file({on_host}, job_.tokenizer() ? job_.tokenizer()->serialize() : std::vector<uint8_t>()));
+    total_bytes_ = file_.total_bytes();
+    for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
+    return job_.check_disk(total_bytes_);
+  }
+
+  // Everything that the finished parts depend on.
+  std::string key() const {
+    const CalibrationOptions& c = job_.options().calibration;
+    std::string calibration = c.import_encodings.empty() ? "" : c.import_encodings.string();
+    for (const auto& file : {c.file, c.import_encodings}) {
+      if (file.empty()) continue;
+      const auto text = read_text_file(file, uint64_t{1} << 30);
+      calibration += text.ok() ? fmt::format(" {:016x}",
+                                             hash_bytes({reinterpret_cast<const uint8_t*>(text->data()), text->size()}))
+                               : "";
+    }
+    Json methods = Json::array();
+    for (const MethodShape& shape : job_.shapes()) methods.push_back({shape.name, shape.tokens, shape.context});
+    Json shards = Json::array();
+    for (const ShardRange& shard : shards_) shards.push_back(shard.name);
+    return fmt::format("{} {:016x} {} {} {} {} calib [{}] {} {} {} {} shared {} sha {} trace {} qnn {}", kVersion,
+                       job_.checkpoint().fingerprint(), job_.target().name, job_.recipe().to_json(), dump_json(methods),
+                       dump_json(shards), calibration, c.prompt, c.samples, c.length, range_method_name(c.method),
+                       shares_weights(), npu_.split_heads, npu_.trace, libraries_);
+  }
+
+  // ---- Stages ----
+
+  void begin_stage(const std::string& name) {
+    end_stage();
+    stage_ = name;
+    stage_start_ = std::chrono::steady_clock::now();
+  }
+  void end_stage() {
+    if (stage_.empty()) return;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - stage_start_;
+    job_.report().stages.push_back({stage_, took.count()});
+    stage_.clear();
+  }
+  void tell(const std::string& what) const {
+    if (job_.options().progress) job_.options().progress({what, done_bytes_, total_bytes_});
+  }
+
+  // ---- Encodings ----
+
+  Status make_encodings(WorkFolder& work) {
+    const CalibrationOptions& options = job_.options().calibration;
+    encodings_path_ = work.folder() / "encodings.json";
+    if (!form_.f16) {
+      begin_stage("calibration");
+      const FinishedSegment* finished = work.find("encodings");
+      if (!options.import_encodings.empty()) {
+        TANDEM_ASSIGN(encodings_, EncodingTable::load(options.import_encodings));
+      } else if (finished != nullptr && is_intact(encodings_path_, *finished)) {
+        TANDEM_ASSIGN(encodings_, EncodingTable::load(encodings_path_));
+        ++job_.report().segments_reused;
+      } else {
+        TANDEM_ASSIGN(std::vector<std::vector<int32_t>> samples, read_calibration_samples(job_));
+        CalibrationJob job{job_.plan(),        job_.weights(),          job_.recipe(),
+                           form_.split_heads,  options.method,          options.method_given,
+                           std::move(samples), job_.options().progress, job_.options().stop};
+        TANDEM_ASSIGN(encodings_, calibrate(job, pool_));
+      }
+      TANDEM_TRY(encodings_.save(encodings_path_));
+      TANDEM_ASSIGN(const MappedFile file, MappedFile::open(encodings_path_));
+      TANDEM_TRY(work.add("encodings", {file.bytes().size(), hash_bytes(file.bytes()), {}, {}}));
+    } else if (!options.import_encodings.empty() || !options.file.empty()) {
+      return invalid_argument("--recipe {} computes in fp16 and needs no calibration; leave it out",
+                              job_.recipe().name);
+    }
+    if (!options.export_encodings.empty()) TANDEM_TRY(encodings_.save(options.export_encodings));
+    if (!options.report.empty()) {
+      const std::string title =
+          fmt::format("{} for {}", job_.checkpoint().folder().filename().string(), job_.target().name);
+      TANDEM_TRY(write_file_atomically(options.report, calibration_report_html(encodings_, title)));
+    }
+    return ok_status();
+  }
+
+  // ---- Shards ----
+
+  std::filesystem::path shard_path(const WorkFolder& work, size_t shard) const {
+    return work.segment_path(file_.segments.size() + shard);
+  }
+
+  Status finish_shards(WorkFolder& work) {
+    results_.resize(shards_.size());
+    std::vector<WorkerTask> tasks;
+    std::vector<size_t> shard_of_task;
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      const FinishedSegment* finished = work.find(shards_[i].name);
+      if (finished != nullptr && is_intact(shard_path(work, i), *finished)) {
+        if (auto result = ShardResult::from_json(finished->note); result.ok()) {
+          results_[i] = *std::move(result);
+          ++job_.report().segments_reused;
+          done_bytes_ += shards_[i].estimated_bytes;
+          continue;
+        }
+      }
+      shard_of_task.push_back(i);
+      tasks.push_back({make_job(work, i), kWorkerBase + kWorkerFactor * shards_[i].estimated_bytes});
+    }
+    WorkerOptions options;
+    options.worker = worker_;
+    options.folder = work.folder();
+    options.stop = job_.options().stop;
+    options.memory = npu_.memory != 0 ? npu_.memory : std::min(kDefaultNpuMemory, machine_memory() / 10 * 8);
+    const int cores = job_.options().threads > 0 ? job_.options().threads
+                                                 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    options.jobs = npu_.jobs > 0 ? npu_.jobs : cores;
+    options.progress = [&](const std::string& shard, const std::string& stage) { tell(shard + ": " + stage); };
+    const int at_a_time = std::max(1, std::min(options.jobs, static_cast<int>(tasks.size())));
+    for (WorkerTask& task : tasks) task.job.threads = std::max(1, cores / at_a_time);
+    // The longest first: then none of them is waited for at the end.
+    std::vector<size_t> order(tasks.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return tasks[i].expected_memory; });
+    std::vector<WorkerTask> sorted;
+    for (const size_t i : order) sorted.push_back(tasks[i]);
+    return run_workers(sorted, options, [&](size_t task, const ShardResult& result) -> Status {
+      const size_t shard = shard_of_task[order[task]];
+      TANDEM_TRY(work.add(shards_[shard].name, {result.size, result.hash, result.report, result.to_json()}));
+      results_[shard] = result;
+      done_bytes_ += shards_[shard].estimated_bytes;
+      tell(shards_[shard].name);
+      return ok_status();
+    });
+  }
+
+  ShardJob make_job(const WorkFolder& work, size_t shard) const {
+    ShardJob job;
+    job.checkpoint = job_.checkpoint().folder();
+    job.config_name = job_.options().config_name;
+    job.recipe = job_.recipe().to_json();
+    if (!form_.f16) job.encodings = encodings_path_;
+    job.methods = form_;
+    job.shard = shards_[shard];
+    job.soc_model = job_.target().soc_model;
+    job.arch = job_.target().arch;
+    job.vtcm_mb = job_.target().vtcm_mb;
+    job.weight_sharing = shares_weights();
+    job.libraries = libraries_;
+    job.output = shard_path(work, shard);
+    return job;
+  }
+
+  // ---- The file ----
+
+  Status write_file(const WorkFolder& work) {
+    tell("writing the file");
+    ArtifactHead head = job_.make_head(file_);
+    head.methods = std::move(methods_);
+    head.device.soc_model = job_.target().soc_model;
+    head.device.arch = job_.target().arch;
+    head.device.vtcm_mb = job_.target().vtcm_mb;
+    head.device.weight_shared = shares_weights();
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      const ShardResult& result = results_[i];
+      Shard shard;
+      shard.name = shards_[i].name;
+      shard.binary = {static_cast<uint32_t>(segments_.size()), 0, result.size};
+      shard.checksum = result.hash;
+      for (const MethodShape& shape : job_.shapes()) {
+        if (shards_[i].has_layers()) shard.graphs.push_back({shape.name + "." + shard.name, shape.name, shape.tokens});
+        if (shards_[i].head) shard.graphs.push_back({"head", shape.name, 1});
+      }
+      segments_.push_back({"shard." + shard.name, shard_path(work, i), result.hash});
+      head.shards.push_back(std::move(shard));
+      head.device.spill_fill_bytes = std::max(head.device.spill_fill_bytes, result.spill_fill_bytes);
+      head.device.core_version = result.core_version;
+      head.device.backend_version = result.backend_version;
+      head.device.build_id = result.build_id;
+      report_.add(result.report);
+      job_.report().weight_bytes += result.size;
+      job_.report().shards.push_back(fmt::format("{}: {} MB, {:.0f} s, {} MB of memory", shards_[i].name,
+                                                 result.size >> 20, result.seconds, result.peak_memory >> 20));
+    }
+    for (const WeightEntry& w : file_.weights) job_.report().weight_bytes += w.bytes();
+    if (report_.noise > 0.0) head.figures.push_back({"weight_sqnr_db", report_.sqnr_db()});
+    job_.report().sqnr_db = report_.sqnr_db();
+    job_.report().one_weight_set = shares_weights() || job_.shapes().size() == 1;
+    return write_artifact(job_.output(), std::move(head), segments_, [&] { return job_.stopped(); });
+  }
+
+  CompileJob& job_;
+  const NpuOptions& npu_;
+  ThreadPool pool_;
+  std::filesystem::path worker_;
+  std::string libraries_;
+  StaticMethods form_;
+  std::vector<ShardRange> shards_;
+  FilePlan file_;
+  EncodingTable encodings_;
+  std::filesystem::path encodings_path_;
+  std::vector<ir::Graph> methods_;
+  std::vector<SegmentFile> segments_;
+  std::vector<ShardResult> results_;
+  QuantizationReport report_;
+  uint64_t done_bytes_ = 0;
+  uint64_t total_bytes_ = 0;
+  std::string stage_;
+  std::chrono::steady_clock::time_point stage_start_;
+};
+
+}  // namespace
+
+Status compile_for_npu(CompileJob& job) { return NpuCompiler(job).run(); }
+
+}  // namespace tandem

@@ -1,0 +1,10 @@
+// Compiles for a Snapdragon's NPU: calibration, shards in processes of their own, one file.
+#pragma once
+
+#include "compiler/compile_job.h"
+
+namespace tandem {
+
+Status compile_for_npu(CompileJob& job);
+
+}  // namespace tandem

@@ -1,0 +1,110 @@
+#include "compiler/target_rules.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+// In an NPU's graph the embedding is a table of 16-bit numbers. Up to this size it is worth having there: nothing is
+// left to the CPU but tokens and masks.
+constexpr int64_t kLargestNpuEmbedding = int64_t{32} << 20;
+
+bool contains(const auto& list, const auto& item) { return std::ranges::find(list, item) != list.end(); }
+
+Status check_formats(const Target& target, const ModelPlan& plan, const Recipe& recipe) {
+  for (const WeightSource& weight : plan.weights) {
+    if (target.is_npu() && weight.name == "embedding") continue;  // A table of its own, or the CPU's.
+    const WeightFormat format = recipe.spec_for(weight.name).format;
+    if (!contains(target.weight_formats, format)) {
+      return unsupported("target {} cannot do {} weights (\"{}\"){}", target.name, weight_format_name(format),
+                         weight.name, target.is_npu() ? "; use --recipe w4, w8 or fp16" : "");
+    }
+    if (target.is_npu() && is_quantized(format) == computes_in_f16(recipe)) {
+      return unsupported(
+          "target {} computes all of a graph in integers or all of it in fp16, and the recipe has both (\"{}\" is {}); "
+          "use int8 where 4 bits are too few",
+          target.name, weight.name, weight_format_name(format));
+    }
+  }
+  return ok_status();
+}
+
+Status check_kv(const Target& target, const CompileOptions& options, Recipe& recipe, std::vector<std::string>& notes) {
+  if (options.kv) recipe.kv = *options.kv;
+  if (!target.is_npu()) {
+    if (contains(target.kv_dtypes, kv_dtype(recipe.kv))) return ok_status();
+    return unsupported("target {} cannot keep its KV cache as {}; use --kv fp32, fp16 or u8", target.name,
+                       kv_format_name(recipe.kv));
+  }
+  const bool in_f16 = computes_in_f16(recipe);
+  const KvFormat usual = in_f16 ? KvFormat::kFp16 : KvFormat::kU8;
+  const bool fits = in_f16 ? recipe.kv == KvFormat::kFp16 : recipe.kv == KvFormat::kU8 || recipe.kv == KvFormat::kU16;
+  if (!fits) {
+    if (options.kv) {
+      return unsupported("target {} keeps keys and values as {} with this recipe, not as {}", target.name,
+                         in_f16 ? "fp16" : "u8 or u16", kv_format_name(recipe.kv));
+    }
+    if (recipe.name.ends_with(".json")) {
+      notes.push_back(fmt::format("the KV cache is {} on target {}, not {} as in the recipe", kv_format_name(usual),
+                                  target.name, kv_format_name(recipe.kv)));
+    }
+    recipe.kv = usual;
+  }
+  if (!contains(target.kv_dtypes, kv_dtype(recipe.kv))) {
+    return unsupported(
+        "target {} (Hexagon V{}) cannot keep its KV cache as {}: products of 16-bit with 16-bit numbers are possible "
+        "from V73 on; use --kv u8",
+        target.name, target.arch, kv_format_name(recipe.kv));
+  }
+  return ok_status();
+}
+
+Status check_methods(const Target& target, const CompileOptions& options, const std::vector<int64_t>& prefill) {
+  if (!target.is_npu()) return ok_status();
+  if (!prefill.empty() && !target.shares_weights && options.npu.share_weights && !options.npu.emulator) {
+    return unsupported(
+        "target {} (Hexagon V{}) cannot share weights between prefill and decode, which is possible from V73 on; use "
+        "--mode kv, or --unshared (each method then has its own copy of the weights)",
+        target.name, target.arch);
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+bool computes_in_f16(const Recipe& recipe) { return !is_quantized(recipe.weights.format); }
+
+bool embedding_on_host(const ModelPlan& plan) { return plan.vocab_size * plan.hidden_size * 2 > kLargestNpuEmbedding; }
+
+Status apply_target_rules(const Target& target, const ModelPlan& plan, const CompileOptions& options,
+                          const std::vector<int64_t>& prefill, Recipe& recipe, std::vector<std::string>& notes) {
+  TANDEM_TRY(check_formats(target, plan, recipe));
+  TANDEM_TRY(check_kv(target, options, recipe, notes));
+  TANDEM_TRY(check_methods(target, options, prefill));
+  if (!target.is_npu()) {
+    if (options.npu.emulator || options.npu.shards > 0) {
+      return invalid_argument("--emulator and --shards are for NPU targets; {} is none", target.name);
+    }
+    return ok_status();
+  }
+  // LPBQ blocks have to divide a row there. The few weights where they do not take 8 bits.
+  for (const WeightSource& weight : plan.weights) {
+    const WeightSpec spec = recipe.spec_for(weight.name);
+    if (weight.name == "embedding" || spec.format != WeightFormat::kLpbq4 || weight.cols % spec.block == 0) continue;
+    TANDEM_ASSIGN(Glob exact, Glob::compile(weight.name));
+    recipe.rules.push_back({std::move(exact), {WeightFormat::kI8, 0}});
+    notes.push_back(fmt::format("\"{}\" takes 8 bits: its {} inputs are no multiple of the block of {}", weight.name,
+                                weight.cols, spec.block));
+  }
+  if (!embedding_on_host(plan)) {
+    // In the graph it is a table in the encoding of its output: that rounds it, and nothing before it.
+    TANDEM_ASSIGN(Glob exact, Glob::compile("embedding"));
+    recipe.rules.push_back({std::move(exact), {WeightFormat::kF32, 0}});
+  }
+  recipe.mask = recipe.logits = computes_in_f16(recipe) ? DType::kF16 : DType::kU16;
+  return ok_status();
+}
+
+}  // namespace tandem

@@ -1,0 +1,27 @@
+// What calibration found, as one HTML page that needs nothing else: no network, no scripts.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "quant/encoding_table.h"
+
+namespace tandem {
+
+struct CalibrationReportExtras {
+  // By tensor name: counts in equal parts of the observed range (Observer::histogram()).
+  std::map<std::string, std::vector<double>, std::less<>> histograms;
+  // SQNR in dB between the fake-quantized graph and the device, per layer or tensor, in the order to show them.
+  // Infinite where the two are equal.
+  std::vector<std::pair<std::string, double>> device_sqnr;
+};
+
+// A table of tensors for each layer with ranges, clipping and SQNR; plots of these over the layers for the residual
+// stream, queries, keys, values and the MLP.
+std::string calibration_report_html(const EncodingTable& table, std::string_view title,
+                                    const CalibrationReportExtras& extras = {});
+
+}  // namespace tandem

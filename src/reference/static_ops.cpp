@@ -1,0 +1,60 @@
+#include "reference/static_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reference/matmul.h"
+
+namespace tandem {
+
+void split_heads(const float* from, int64_t rows, int64_t heads, int64_t size, float* to) {
+  for (int64_t n = 0; n < rows; ++n) {
+    for (int64_t h = 0; h < heads; ++h) std::copy_n(from + (n * heads + h) * size, size, to + (h * rows + n) * size);
+  }
+}
+
+void join_heads(const float* from, int64_t rows, int64_t heads, int64_t size, float* to) {
+  for (int64_t n = 0; n < rows; ++n) {
+    for (int64_t h = 0; h < heads; ++h) std::copy_n(from + (h * rows + n) * size, size, to + (n * heads + h) * size);
+  }
+}
+
+void multiply_heads(const HeadsView& a, const HeadsView& b, bool transpose_b, float* y, ThreadPool& pool) {
+  const int64_t heads = a.shape[0], rows = a.shape[1], inner = a.shape[2];
+  const int64_t group = heads / b.shape[0], columns = b.shape[transpose_b ? 1 : 2];
+  pool.run(b.shape[0], [&](int64_t shared, int) {
+    const float* right = b.data + shared * inner * columns;
+    std::vector<float> turned;
+    if (!transpose_b) {
+      turned.resize(static_cast<size_t>(inner * columns));
+      for (int64_t k = 0; k < inner; ++k) {
+        for (int64_t c = 0; c < columns; ++c) turned[static_cast<size_t>(c * inner + k)] = right[k * columns + c];
+      }
+      right = turned.data();
+    }
+    // The heads of a group stand one under another: one product does them all.
+    const int64_t first = shared * group;
+    matmul_block(a.data + first * rows * inner, group * rows, right, columns, inner, y + first * rows * columns,
+                 columns);
+  });
+}
+
+void softmax_rows(const float* x, int64_t rows, int64_t width, float factor, float* y) {
+  for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
+    const float highest = *std::max_element(x, x + width);
+    if (highest == -std::numeric_limits<float>::infinity()) {
+      std::fill_n(y, width, 0.0f);
+      continue;
+    }
+    double sum = 0.0;
+    for (int64_t i = 0; i < width; ++i) {
+      y[i] = std::exp(factor * (x[i] - highest));
+      sum += y[i];
+    }
+    const auto scale = static_cast<float>(1.0 / sum);
+    for (int64_t i = 0; i < width; ++i) y[i] *= scale;
+  }
+}
+
+}  // namespace tandem

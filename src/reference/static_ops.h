@@ -1,0 +1,27 @@
+// The interpreter's attention with fixed graphs: heads apart, a product over slots and rows, softmax.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/thread_pool.h"
+
+namespace tandem {
+
+// [rows, heads * size] to [heads, rows, size].
+void split_heads(const float* from, int64_t rows, int64_t heads, int64_t size, float* to);
+// And back.
+void join_heads(const float* from, int64_t rows, int64_t heads, int64_t size, float* to);
+
+// A tensor [heads, rows, width].
+struct HeadsView {
+  const float* data = nullptr;
+  const std::vector<int64_t>& shape;
+};
+// y[h] = a[h] * b[h / group], or with b transposed; group is the number of a's heads for one of b's.
+void multiply_heads(const HeadsView& a, const HeadsView& b, bool transpose_b, float* y, ThreadPool& pool);
+
+// Softmax of factor * x in each row. A row of -infinity gives zeros.
+void softmax_rows(const float* x, int64_t rows, int64_t width, float factor, float* y);
+
+}  // namespace tandem

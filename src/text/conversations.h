@@ -1,0 +1,17 @@
+// Conversations from a file, to measure or to calibrate with.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "tandem/message.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+using Conversation = std::vector<Message>;
+
+// {"conversations": [[{"role": ..., "content": ...}, ...], ...]}
+Result<std::vector<Conversation>> read_conversations(const std::filesystem::path& path);
+
+}  // namespace tandem

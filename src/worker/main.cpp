@@ -1,0 +1,53 @@
+// tandem-qnn-worker JOB.json RESULT.json: compiles one shard for an NPU and ends. Started by `tandem compile`, not by
+// people (compiler/shard_job.h).
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "backends/qnn/api/log.h"
+#include "base/atomic_file.h"
+#include "base/mapped_file.h"
+#include "compiler/shard_job.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kJobLimit = uint64_t{16} << 20;
+
+Status run(const char* job_path, const char* result_path, int stages) {
+  TANDEM_ASSIGN(const std::string text, read_text_file(job_path, kJobLimit));
+  TANDEM_ASSIGN(const ShardJob job, ShardJob::from_json(text));
+  const auto stage = [&](std::string_view name) {
+    const std::string line = std::string(name) + "\n";
+    // Whoever listens may be gone; then there is nobody to tell.
+    const ssize_t ignored = ::write(stages, line.data(), line.size());
+    (void)ignored;
+  };
+  TANDEM_ASSIGN(const ShardResult result, run_shard_job(job, stage));
+  return write_file_atomically(result_path, result.to_json());
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fputs("usage: tandem-qnn-worker JOB.json RESULT.json (`tandem compile --target ...` starts it)\n", stderr);
+    return 2;
+  }
+  // Dies with the compile that started it, also if that is killed.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGPIPE, SIG_IGN);
+  // Ctrl-C in a terminal reaches all processes of the group: the one that started us decides.
+  ::signal(SIGINT, SIG_IGN);
+  // The library prints to standard output now and then: that goes to the log, and stages to where it was.
+  const int stages = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  const tandem::Status status = tandem::run(argv[1], argv[2], stages);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  return 1;
+}

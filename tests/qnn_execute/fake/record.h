@@ -1,0 +1,26 @@
+// What the fake libQnnHtp.so of these tests was asked for.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/qnn/api/abi_power.h"
+
+namespace tandem::qnn::test {
+
+struct FakePhoneRecord {
+  std::vector<abi::PowerConfig> power;  // All that were set, in order.
+  int power_ids = 0;                    // That live.
+  int shared_tensors = 0;               // That live.
+  int shared_inputs = 0;                // Of all executions.
+  int contexts = 0;                     // That live.
+  std::vector<uint64_t> groups;         // For each context that asked for one: the handle of its first.
+  // Knobs.
+  bool refuse_groups = false;
+  bool refuse_power = false;
+  uint64_t refuse_sharing = 0;  // An error code.
+};
+
+}  // namespace tandem::qnn::test
+
+extern "C" tandem::qnn::test::FakePhoneRecord* fake_phone_record();

@@ -1,0 +1,82 @@
+// The same tests for other architectures, each in a process of its own; and V69's MatMul, which is wrong.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/qnn/api/known_traps.h"
+#include "qnn_lower/lower_support.h"
+#include "support/temp_folder.h"
+
+extern char** environ;
+
+namespace tandem::qnn {
+namespace {
+
+struct Target {
+  const char* name;
+  const char* soc;
+};
+
+class QnnLoweringArchitectures : public ::testing::TestWithParam<Target> {};
+
+TEST_P(QnnLoweringArchitectures, OpsAndDecodersInAProcessOfItsOwn) {
+  TANDEM_NEEDS_QNN();
+  const tandem::test::TempFolder folder;
+  const std::string log = (folder / "log.txt").string();
+  posix_spawn_file_actions_t actions;
+  ASSERT_EQ(::posix_spawn_file_actions_init(&actions), 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_CREAT | O_WRONLY, 0600);
+  ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  std::string program = "/proc/self/exe";
+  // Sharing is for V73 and up.
+  std::string filter = "--gtest_filter=QnnLowering.*-QnnLowering.Sharing*";
+  char* const arguments[] = {program.data(), filter.data(), nullptr};
+  ::setenv(test::kSocVariable, GetParam().soc, 1);
+  pid_t child = -1;
+  const int failed = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, environ);
+  ::unsetenv(test::kSocVariable);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ASSERT_EQ(failed, 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  const auto bytes = tandem::test::read_file(log);
+  const std::string text(bytes.begin(), bytes.end());
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << text;
+  EXPECT_EQ(text.find("SKIPPED"), std::string::npos) << text;
+  EXPECT_NE(text.find("[ measured ] " + std::string(GetParam().name)), std::string::npos) << text;
+}
+
+// V79 is what the tests of this process work for.
+INSTANTIATE_TEST_SUITE_P(All, QnnLoweringArchitectures,
+                         ::testing::Values(Target{"V69", "36"}, Target{"V73", "43"}, Target{"V75", "57"},
+                                           Target{"V81", "87"}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// The decoders above show that the lowering goes round it; this, that nothing else falls into it.
+TEST(QnnLoweringTraps, MatMulWithRaggedRowsIsRefusedOnV69) {
+  const auto check = [](uint32_t matrices, uint32_t rows, DataType dtype, int arch) {
+    uint32_t left_shape[] = {1, matrices, rows, 64}, right_shape[] = {1, matrices, 64, 128};
+    abi::Tensor tensors[2] = {};
+    tensors[0].body.dtype = dtype;
+    tensors[0].body.rank = tensors[1].body.rank = 4;
+    tensors[0].body.dimensions = left_shape;
+    tensors[1].body.dimensions = right_shape;
+    tensors[1].body.dtype = dtype == DataType::kFixedU16 ? DataType::kFixedU8 : dtype;
+    tensors[1].body.quantize.scale_offset = {1.0f, -128};
+    const NodeSpec node = {.name = "scores", .type = "MatMul", .inputs = {}, .outputs = {}};
+    return check_known_traps(node, tensors, {tensors, 1}, arch);
+  };
+  for (const uint32_t rows : {1u, 2u, 4u, 7u, 9u, 14u, 15u, 17u}) {
+    const Status status = check(2, rows, DataType::kFixedU16, 69);
+    ASSERT_FALSE(status.ok()) << rows;
+    EXPECT_TRUE(test::says(status.error(), {"scores", "V69"}));
+    EXPECT_TRUE(check(1, rows, DataType::kFixedU16, 69).ok());
+    EXPECT_TRUE(check(2, rows, DataType::kFloat16, 69).ok());
+    EXPECT_TRUE(check(2, rows, DataType::kFixedU16, 73).ok());
+  }
+  for (const uint32_t rows : {8u, 12u, 16u, 28u, 64u}) EXPECT_TRUE(check(2, rows, DataType::kFixedU16, 69).ok());
+}
+
+}  // namespace
+}  // namespace tandem::qnn
