@@ -36,5 +36,7 @@ function(tandem_test NAME DIR)
   target_link_libraries(test_${NAME} PRIVATE ${TEST_DEPENDS} GTest::gtest_main)
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(test_${NAME} PRIVATE TANDEM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # What is tested is optimized; the tests themselves only have to be compiled quickly.
+  target_compile_options(test_${NAME} PRIVATE $<IF:$<BOOL:${TANDEM_SANITIZE}>,-O0,-O1>)
   add_test(NAME ${NAME} COMMAND test_${NAME})
 endfunction()

@@ -7,7 +7,7 @@ set -euo pipefail
 declare -A packages=(
   [build]="g++ cmake ninja-build pkg-config flatbuffers-compiler libflatbuffers-dev libfmt-dev nlohmann-json3-dev
            libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev"
-  [test]="libgtest-dev clang clang-runtime python3"
+  [test]="libgtest-dev clang clang-runtime python3 python3-pip"
   [bench]="libbenchmark-dev"
   # Versions of clang-format disagree about details; this is the one that the sources are formatted with.
   [lint]="clang-format-14"

@@ -1,123 +1,142 @@
-// tandem eval: perplexity and right answers.
+// tandem eval: perplexity and right answers, of one phase or of several side by side.
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <memory>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/mapped_file.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
+#include "cli/eval_report.h"
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
-#include "eval/measures.h"
+#include "quant/calibration_report.h"
 
 namespace tandem {
 namespace {
 
-constexpr uint64_t kTextLimit = uint64_t{1} << 30;
-
 struct Options {
   std::string model;
-  std::string conversations;
-  std::string text;
-  std::string ids;
-  int64_t window = 0;
-  int64_t limit = -1;
+  MaterialOptions material;
   int64_t answers = 150;
   std::string phase;
+  std::vector<std::string> phases;
   std::string recipe;
   std::string config = "config.json";
   EngineFlags engine;
   std::string checkpoint;
+  int64_t greedy = 0;
+  std::string prompt;
+  bool layers = false;
+  int64_t layer_tokens = 64;
+  std::string encodings;
+  std::string report;
   bool json = false;
 };
 
-// What is measured: sequences of tokens, each on its own.
-struct Material {
-  std::vector<std::vector<int32_t>> sequences;
-  std::vector<Conversation> conversations;
-};
+// Where phases are compared, that is what the report's last part shows.
+void write_report(const Options& o, const PhasesReport& report) {
+  const EncodingTable table = value_or_fail(EncodingTable::load(o.encodings));
+  CalibrationReportExtras extras;
+  extras.device_sqnr = layer_sqnr_list(report.layers);
+  const std::string title = std::filesystem::path(o.model).filename().string();
+  ok_or_fail(write_file_atomically(o.report, calibration_report_html(table, title, extras)));
+}
 
-void cut_into_windows(std::span<const int32_t> ids, int64_t window, int64_t limit, Material& material) {
-  for (size_t at = 0; at < ids.size() && (limit == 0 || static_cast<int64_t>(material.sequences.size()) < limit);
-       at += static_cast<size_t>(window)) {
-    const auto part = ids.subspan(at, std::min(ids.size() - at, static_cast<size_t>(window)));
-    if (part.size() > 1) material.sequences.emplace_back(part.begin(), part.end());
+// What does not go together is refused before anything is loaded.
+void check(const Options& o) {
+  ok_or_fail(o.material.check());
+  if (!o.phase.empty() && !o.phases.empty()) fail(invalid_argument("give --phase or --phases, not both"));
+  const auto has = [&](const char* phase) { return std::ranges::find(o.phases, phase) != o.phases.end(); };
+  if ((o.greedy > 0 || o.layers) && !(has("qdq") && has("device"))) {
+    fail(invalid_argument("--greedy and --layers compare the phases qdq and device; give --phases qdq,device"));
+  }
+  if (!o.prompt.empty() && o.greedy == 0) fail(invalid_argument("--prompt is for --greedy; give that too"));
+  if (!o.report.empty() && !(o.layers && !o.encodings.empty())) {
+    fail(invalid_argument("--report shows encodings beside the layers' SQNR; give --layers and --encodings FILE.json"));
+  }
+  if (!o.encodings.empty() && o.report.empty()) {
+    fail(invalid_argument("--encodings is for --report; give that too"));
   }
 }
 
-Material read_material(const Options& o, const TestedModel& model) {
-  Material material;
-  const int64_t window = o.window > 0 ? o.window : model.context();
-  // The last token of a sequence is only a target: it needs no position.
-  if (window < 2 || window > model.context() + 1) {
-    fail(invalid_argument("--window {} does not fit the context of {}", window, model.context()));
-  }
-  const int64_t limit = o.limit < 0 ? (o.conversations.empty() ? 0 : 200) : o.limit;
-  if (!o.conversations.empty()) {
-    material.conversations = value_or_fail(read_conversations(o.conversations));
-    for (const Conversation& conversation : material.conversations) {
-      if (limit > 0 && static_cast<int64_t>(material.sequences.size()) >= limit) break;
-      const std::string text = value_or_fail(model.render_chat(conversation, false));
-      material.sequences.push_back(value_or_fail(model.encode(text, false)));
-    }
-  } else if (!o.text.empty()) {
-    const std::string text = value_or_fail(read_text_file(o.text, kTextLimit));
-    cut_into_windows(value_or_fail(model.encode(text, true)), window, limit, material);
-  } else {
-    cut_into_windows(value_or_fail(read_ids(o.ids)), window, limit, material);
-  }
-  if (material.sequences.empty())
-    fail(invalid_argument("there is nothing to measure: no sequence of two tokens or more"));
-  return material;
+std::vector<Phase> phases_of(const Options& o, const std::string& model) {
+  std::vector<Phase> phases;
+  for (const std::string& name : o.phases) phases.push_back(value_or_fail(parse_phase(name)));
+  if (!phases.empty()) return phases;
+  if (!o.phase.empty()) return {value_or_fail(parse_phase(o.phase))};
+  std::error_code ignored;
+  return {std::filesystem::is_directory(model, ignored) ? Phase::kFloat : Phase::kDevice};
 }
 
 void run(const Options& o) {
-  const int sources = !o.conversations.empty() + !o.text.empty() + !o.ids.empty();
-  if (sources != 1) fail(invalid_argument("give one of --conversations, --text and --ids"));
+  check(o);
   TestedModelOptions options;
-  if (!o.phase.empty()) options.phase = value_or_fail(parse_phase(o.phase));
   if (!o.recipe.empty()) options.recipe = value_or_fail(Recipe::load(o.recipe));
   options.engine = o.engine.options();
   options.checkpoint = o.checkpoint;
   options.config_name = o.config;
-  options.context = o.window;
-  const auto model = value_or_fail(TestedModel::open(o.model, options));
-  const Material material = read_material(o, *model);
-
+  options.context = o.material.window;
+  options.stop = &interrupt_flag();
   watch_interrupts();
-  ProgressBar bar(o.json);
-  Perplexity perplexity;
-  for (size_t i = 0; i < material.sequences.size(); ++i) {
-    if (interrupted()) fail(cancelled("stopped"));
-    bar.update({"perplexity", i, material.sequences.size()});
-    if (static_cast<int64_t>(material.sequences[i].size()) > model->context() + 1) {
-      fail(resource_exhausted("sequence {} has {} tokens and the context {}; compile with a larger --context", i,
-                              material.sequences[i].size(), model->context()));
-    }
-    ok_or_fail(perplexity.add(*model, material.sequences[i]));
-  }
-  Json json = {{"phase", phase_name(model->phase())},
-               {"perplexity", perplexity.value()},
-               {"tokens", perplexity.tokens()},
-               {"sequences", material.sequences.size()}};
-  std::optional<Answers> answers;
-  if (!material.conversations.empty() && o.answers > 0) {
-    answers = value_or_fail(
-        ask_questions(*model, material.conversations, o.answers, [&](const Progress& p) { bar.update(p); }));
-    json["answers_right"] = answers->right;
-    json["answers_asked"] = answers->asked;
-  }
-  bar.finish();
+  const PhaseModels models = value_or_fail(open_phases(o.model, phases_of(o, o.model), options));
+  const Material material = value_or_fail(read_material(o.material, *models.front(), smallest_context(models)));
+  PhasesOptions what;
+  what.answers = o.answers;
+  what.greedy = o.greedy;
+  what.prompt = o.prompt;
+  if (o.layers) what.layer_tokens = o.layer_tokens;
+  // A bar for each stage: they count different things, at different speeds.
+  std::optional<ProgressBar> bar;
+  std::string stage;
+  const auto show = [&](const Progress& p) {
+    if (p.stage != stage) bar.emplace(o.json);
+    stage = p.stage;
+    bar->update(p);
+  };
+  auto measured = measure_phases(models, material, what, show);
+  bar.reset();
+  const PhasesReport report = value_or_fail(std::move(measured));
+  if (!o.report.empty()) write_report(o, report);
   if (o.json) {
-    fmt::print("{}\n", dump_json(json));
-    return;
+    fmt::print("{}\n", dump_json(o.phases.empty() ? one_phase_json(report) : phases_json(report)));
+  } else {
+    fmt::print("{}", o.phases.empty() ? one_phase_text(report) : phases_text(report));
   }
-  fmt::print("perplexity {:.4f} over {} tokens ({} sequences, phase {})\n", perplexity.value(), perplexity.tokens(),
-             material.sequences.size(), phase_name(model->phase()));
-  if (answers) fmt::print("answers right: {} of {}\n", answers->right, answers->asked);
+}
+
+void add_phase_options(CLI::App& command, Options& o) {
+  const std::string group = "Phases";
+  command.add_option("--phase", o.phase, "float, qdq or device; default: float for a folder, device for a file")
+      ->group(group);
+  command.add_option("--phases", o.phases, "Several, side by side, such as float,qdq,device")
+      ->delimiter(',')
+      ->group(group);
+  command
+      .add_option("--checkpoint", o.checkpoint,
+                  "The folder that a file was compiled from: for the phase float, and for qdq of a file for an NPU")
+      ->group(group);
+  command.add_option("--recipe", o.recipe, "For the phase qdq of a folder; default: w4")->group(group);
+  command.add_option("--config", o.config, "Name of the configuration in the folder")
+      ->capture_default_str()
+      ->group(group);
+  const std::string compare = "Device against qdq (with --phases)";
+  command.add_option("--greedy", o.greedy, "Compare so many greedy tokens")->check(at_least(1))->group(compare);
+  command
+      .add_option("--prompt", o.prompt,
+                  "What the greedy tokens answer; default: the first conversation's first message")
+      ->group(compare);
+  command.add_flag("--layers", o.layers, "SQNR of each layer's keys, values and (compiled with --trace) hidden states")
+      ->group(compare);
+  command.add_option("--layer-tokens", o.layer_tokens, "Over so many tokens of the material")
+      ->check(at_least(1))
+      ->capture_default_str()
+      ->group(compare);
+  command.add_option("--report", o.report, "Write an HTML page about encodings and layers (with --encodings)")
+      ->group(compare);
+  command.add_option("--encodings", o.encodings, "The encodings that `tandem compile --export-encodings` wrote")
+      ->check(CLI::ExistingFile)
+      ->group(compare);
 }
 
 }  // namespace
@@ -127,24 +146,23 @@ void add_eval_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Measure perplexity and right answers");
   command->footer(
       "Examples:\n  tandem eval demo.tdm --conversations models/demo/eval.json\n"
-      "  tandem eval model.tdm --text book.txt --window 1024 --limit 20 --json");
+      "  tandem eval model.tdm --text book.txt --window 1024 --limit 20 --json\n"
+      "  tandem eval demo.tdm --phases float,qdq,device --checkpoint models/demo --layers --greedy 64 \\\n"
+      "    --conversations models/demo/eval.json --limit 10 --answers 30");
   command->add_option("MODEL", o->model, "A compiled file, or a checkpoint's folder (run by the reference)")
       ->required();
-  command->add_option("--conversations", o->conversations, "JSON with conversations; questions in them are asked");
-  command->add_option("--text", o->text, "A text, cut into windows");
-  command->add_option("--ids", o->ids,
+  command->add_option("--conversations", o->material.conversations,
+                      "JSON with conversations; questions in them are asked");
+  command->add_option("--text", o->material.text, "A text, cut into windows");
+  command->add_option("--ids", o->material.ids,
                       "JSON with token ids (key \"valid_ids\" or \"ids\", or a list), cut into windows");
-  command->add_option("--window", o->window, "Tokens of a window; default: the context")->check(at_least(1));
+  command->add_option("--window", o->material.window, "Tokens of a window; default: the context")->check(at_least(1));
   command
-      ->add_option("--limit", o->limit,
+      ->add_option("--limit", o->material.limit,
                    "So many windows or conversations, 0: all; default: all windows, 200 conversations")
       ->check(at_least(0));
   command->add_option("--answers", o->answers, "So many questions; 0: none")->check(at_least(0))->capture_default_str();
-  command->add_option("--phase", o->phase, "float, qdq or device; default: float for a folder, device for a file");
-  command->add_option("--recipe", o->recipe, "For the phase qdq of a folder; default: w4");
-  command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
-  command->add_option("--checkpoint", o->checkpoint,
-                      "For the phase qdq of a file for an NPU: the folder that it was compiled from");
+  add_phase_options(*command, *o);
   o->engine.add_to(*command);
   command->add_flag("--json", o->json, "As JSON");
   command->callback([o] { run(*o); });

@@ -41,6 +41,16 @@ Json border_json(const ir::Graph& graph) {
   return list;
 }
 
+// What a vendor's binaries were compiled for; null where there are none.
+Json device_json(const ArtifactHead& h) {
+  if (h.shards.empty()) return nullptr;
+  const DeviceInfo& d = h.device;
+  return {{"soc_model", d.soc_model},       {"hexagon", d.arch},
+          {"vtcm_mb", d.vtcm_mb},           {"weight_shared", d.weight_shared},
+          {"core_version", d.core_version}, {"backend_version", d.backend_version},
+          {"build_id", d.build_id},         {"spill_fill_bytes", d.spill_fill_bytes}};
+}
+
 void print_json(const Artifact& artifact, bool verified) {
   const ArtifactHead& h = artifact.head();
   Json methods = Json::array(), segments = Json::array(), weights = Json::array(), figures = Json::object();
@@ -64,6 +74,13 @@ void print_json(const Artifact& artifact, bool verified) {
                        {"bytes", w.bytes()}});
   }
   for (const Figure& f : h.figures) figures[f.name] = f.value;
+  Json shards = Json::array();
+  for (const Shard& shard : h.shards) {
+    Json graphs = Json::array();
+    for (const ShardGraph& g : shard.graphs)
+      graphs.push_back({{"name", g.name}, {"method", g.method}, {"tokens", g.tokens}});
+    shards.push_back({{"name", shard.name}, {"bytes", shard.binary.size}, {"graphs", graphs}});
+  }
   const auto recipe = parse_json(h.recipe, "recipe");
   const ModelInfo& m = h.model;
   const Json json = {{"file", artifact.path().string()},
@@ -90,6 +107,8 @@ void print_json(const Artifact& artifact, bool verified) {
                      {"methods", methods},
                      {"weights", weights},
                      {"segments", segments},
+                     {"shards", shards},
+                     {"device", device_json(h)},
                      {"text",
                       {{"tokenizer", h.text.has_tokenizer},
                        {"chat_template", h.text.chat_template},
@@ -126,6 +145,14 @@ void print_text(const Artifact& artifact, bool verified) {
     if (t.role != ir::TensorRole::kInput && t.role != ir::TensorRole::kOutput && t.name != "k_cache.0") continue;
     fmt::print("           {} {}: {} [{}]\n", tensor_role_name(t.role), t.name, dtype_name(t.dtype),
                fmt::join(t.shape, ", "));
+  }
+  if (!h.shards.empty()) {
+    fmt::print("device     SoC {}, Hexagon V{}, QNN {} ({}), {}\n", h.device.soc_model, h.device.arch,
+               h.device.core_version, h.device.build_id,
+               h.device.weight_shared ? "one set of weights" : "weights not shared");
+  }
+  for (const Shard& shard : h.shards) {
+    fmt::print("shard      {}: {}, {} graphs\n", shard.name, format_bytes(shard.binary.size), shard.graphs.size());
   }
   std::map<std::string, std::pair<size_t, uint64_t>> formats;
   for (const WeightEntry& w : h.weights) {

@@ -47,10 +47,11 @@ void run(const Options& o) {
   options.checkpoint = o.checkpoint;
   options.config_name = o.config;
   options.context = static_cast<int64_t>(o.tokens.size());
+  options.stop = &interrupt_flag();
+  watch_interrupts();
   const auto model = value_or_fail(TestedModel::open(o.model, options));
   AtomicFile file = value_or_fail(AtomicFile::create(o.out));
   ok_or_fail(file.write(npy_header(o.tokens.size(), static_cast<size_t>(model->vocab_size()))));
-  watch_interrupts();
   ok_or_fail(model->score(o.tokens, [&](size_t, std::span<const float> logits) -> Status {
     if (interrupted()) return cancelled("stopped; nothing was written");
     return file.write({reinterpret_cast<const uint8_t*>(logits.data()), logits.size_bytes()});
@@ -74,7 +75,7 @@ void add_logits_command(CLI::App& app) {
   command->add_option("--recipe", o->recipe, "For the phase qdq of a folder; default: w4");
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
   command->add_option("--checkpoint", o->checkpoint,
-                      "For the phase qdq of a file for an NPU: the folder that it was compiled from");
+                      "For the phases float and qdq of a file for an NPU: the folder that it was compiled from");
   o->engine.add_to(*command);
   command->callback([o] { run(*o); });
 }

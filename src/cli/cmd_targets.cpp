@@ -22,14 +22,30 @@ void run(bool json) {
   for (const Target& t : targets()) {
     const std::string weights = joined(t.weight_formats, weight_format_name), kv = joined(t.kv_dtypes, dtype_name);
     if (json) {
-      list.push_back(
-          {{"name", t.name}, {"backend", t.backend}, {"weights", weights}, {"kv", kv}, {"description", t.description}});
-    } else {
-      fmt::print("{}  ({} back end)\n  {}\n  weights: {}\n  KV cache: {}{}\n", t.name, t.backend, t.description,
-                 weights, kv, t.updates_cache_in_place ? ", updated in place" : "");
+      Json item = {
+          {"name", t.name}, {"backend", t.backend}, {"weights", weights}, {"kv", kv}, {"description", t.description}};
+      if (t.is_npu()) {
+        item["soc_model"] = t.soc_model;
+        item["hexagon"] = t.arch;
+        item["vtcm_mb"] = t.vtcm_mb;
+        item["shares_weights"] = t.shares_weights;
+      }
+      list.push_back(std::move(item));
+      continue;
     }
+    fmt::print("{}  ({} back end)\n  {}\n", t.name, t.backend, t.description);
+    if (t.is_npu()) {
+      fmt::print("  SoC {}, Hexagon V{}, {} MB of VTCM; prefill and decode {}\n", t.soc_model, t.arch, t.vtcm_mb,
+                 t.shares_weights ? "share weights" : "cannot share weights: use --mode kv or --unshared");
+    }
+    fmt::print("  weights: {}\n  KV cache: {}{}\n", weights, kv, t.updates_cache_in_place ? ", updated in place" : "");
   }
-  if (json) fmt::print("{}\n", dump_json(list, 2));
+  if (json) {
+    fmt::print("{}\n", dump_json(list, 2));
+  } else {
+    fmt::print("\nNPUs: a graph has at most {} MB, a shard {} MB; docs/targets.md has the rules.\n",
+               kNpuGraphLimit >> 20, kNpuShardLimit >> 20);
+  }
 }
 
 }  // namespace

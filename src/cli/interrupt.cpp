@@ -3,8 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
-
 namespace tandem {
 namespace {
 
@@ -28,6 +26,7 @@ void watch_interrupts() {
 }
 
 bool interrupted() { return g_interrupted.load(); }
+const std::atomic<bool>& interrupt_flag() { return g_interrupted; }
 void clear_interrupt() { g_interrupted.store(false); }
 
 void on_interrupt(void (*action)(void*), void* context) {

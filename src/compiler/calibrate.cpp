@@ -23,6 +23,7 @@ constexpr float kHeadroom = 0.1f;
 // The score of a masked slot may be anything that its encoding holds; the mask must bring the highest of them to the
 // lowest code of the sum.
 constexpr float kMaskRoom = 1.05f;
+constexpr int kPlotBins = 48;
 
 // A checkpoint's weights, let go of as soon as they are read: calibration passes through all of them.
 class PassingWeights final : public WeightProvider {
@@ -46,13 +47,16 @@ class Calibrator {
  public:
   Calibrator(const CalibrationJob& job, ThreadPool& pool) : job_(job), pool_(pool) {}
 
-  Result<EncodingTable> run() {
+  Result<Calibration> run() {
     for (size_t i = 0; i < job_.samples.size(); ++i) {
       sample_ = i;
       TANDEM_TRY(run_sample(job_.samples[i]));
     }
     TANDEM_TRY(scan_embedding());
-    return make_table();
+    Calibration calibration;
+    TANDEM_ASSIGN(calibration.table, make_table());
+    for (const auto& [name, observer] : observers_) calibration.histograms[name] = observer.histogram(kPlotBins);
+    return calibration;
   }
 
  private:
@@ -248,7 +252,7 @@ class Calibrator {
 
 }  // namespace
 
-Result<EncodingTable> calibrate(const CalibrationJob& job, ThreadPool& pool) {
+Result<Calibration> calibrate(const CalibrationJob& job, ThreadPool& pool) {
   if (job.samples.empty()) return invalid_argument("there is nothing to calibrate with");
   return Calibrator(job, pool).run();
 }

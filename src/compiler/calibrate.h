@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,11 @@ struct CalibrationJob {
   StopCallback stop;
 };
 
-Result<EncodingTable> calibrate(const CalibrationJob& job, ThreadPool& pool);
+struct Calibration {
+  EncodingTable table;
+  // By tensor name, for plots: how many values were in each of equal parts of the range that was seen.
+  std::map<std::string, std::vector<double>, std::less<>> histograms;
+};
+Result<Calibration> calibrate(const CalibrationJob& job, ThreadPool& pool);
 
 }  // namespace tandem

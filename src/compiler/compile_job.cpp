@@ -55,16 +55,12 @@ Status CompileJob::check_context() {
     return invalid_argument("a context of {} is more than the model was made for ({}); use --context {} or less",
                             context_, plan_.max_positions, plan_.max_positions);
   }
-  if (context_ < target_->fewest_rows) {
-    return invalid_argument("a context of {} is too short for target {}; use --context {} or more", context_,
-                            target_->name, target_->fewest_rows);
-  }
   std::set<int64_t> lengths;
   for (const int64_t length : options_.prefill) {
     if (length < 1 || length > kMaxPrefill) {
       return invalid_argument("a prefill of {} tokens is not possible; give 1 to {}", length, kMaxPrefill);
     }
-    if (length <= target_->fewest_rows) continue;  // That is what decode does.
+    if (length == 1) continue;  // That is what decode does.
     // The default lengths adapt to a short context; lengths that somebody asked for do not.
     if (length > context_) {
       if (options_.prefill == CompileOptions().prefill) continue;
@@ -72,7 +68,7 @@ Status CompileJob::check_context() {
     }
     lengths.insert(length);
   }
-  shapes_ = {{"decode", target_->fewest_rows, context_}};
+  shapes_ = {{"decode", 1, context_}};
   for (const int64_t length : lengths) shapes_.push_back({fmt::format("prefill_{}", length), length, context_});
   return ok_status();
 }

@@ -117,6 +117,27 @@ Result<ShardResult> write_binary(const ShardJob& job, const std::shared_ptr<cons
   return result;
 }
 
+// Whether a job can be meant: what a compile writes always is.
+Status check_job(const ShardJob& job, const ModelPlan& plan) {
+  constexpr int64_t kMostPositions = int64_t{1} << 24;
+  constexpr int kMostThreads = 1024;
+  if (job.methods.shapes.empty()) return corrupt("the job has no methods");
+  for (const MethodShape& shape : job.methods.shapes) {
+    if (shape.tokens < 1 || shape.context < shape.tokens || shape.context > kMostPositions) {
+      return corrupt("the job's method \"{}\" has {} tokens in a context of {}", shape.name, shape.tokens,
+                     shape.context);
+    }
+  }
+  const auto layers = static_cast<int64_t>(plan.layers.size());
+  if (job.shard.layer_begin < 0 || job.shard.layer_end < job.shard.layer_begin || job.shard.layer_end > layers) {
+    return corrupt("the job is for the layers {} to {} of a model that has {} layers", job.shard.layer_begin,
+                   job.shard.layer_end, layers);
+  }
+  if (!job.shard.has_layers() && !job.shard.head) return corrupt("the job is for nothing: no layers and no head");
+  if (job.threads < 1 || job.threads > kMostThreads) return corrupt("the job is for {} threads", job.threads);
+  return ok_status();
+}
+
 }  // namespace
 
 Result<std::vector<ir::Graph>> build_static_methods(const ModelPlan& plan, const Recipe& recipe,
@@ -142,9 +163,9 @@ Result<std::vector<ir::Graph>> build_static_methods(const ModelPlan& plan, const
 
 Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view)>& stage) {
   const auto start = std::chrono::steady_clock::now();
-  if (job.methods.shapes.empty()) return corrupt("the job has no methods");
   TANDEM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(job.checkpoint, {job.config_name}));
   TANDEM_ASSIGN(const ModelPlan plan, plan_model(checkpoint));
+  TANDEM_TRY(check_job(job, plan));
   TANDEM_ASSIGN(const Recipe recipe, Recipe::from_json(job.recipe));
   EncodingTable encodings;
   if (!job.encodings.empty()) {
@@ -153,8 +174,7 @@ Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(
   TANDEM_ASSIGN(const std::vector<ir::Graph> methods, build_static_methods(plan, recipe, job.methods, encodings, {}));
   std::vector<ir::Graph> parts;
   if (job.shard.has_layers()) {
-    // Long calls first: what they leave in the library's memory is then reused by the short ones.
-    for (size_t i = methods.size() - 1; i-- > 0;) {
+    for (size_t i = 0; i + 1 < methods.size(); ++i) {
       TANDEM_ASSIGN(ir::Graph part, extract_layers(methods[i], job.shard));
       parts.push_back(std::move(part));
     }

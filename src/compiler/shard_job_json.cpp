@@ -1,4 +1,4 @@
-#include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -30,6 +30,9 @@ class Fields {
       value = it->template get<T>();
     } else {
       if (!it->is_number_integer()) return fail(key);
+      const bool fits = it->is_number_unsigned() ? std::in_range<T>(it->template get<uint64_t>())
+                                                 : std::in_range<T>(it->template get<int64_t>());
+      if (!fits) return fail(key);
       value = it->template get<T>();
     }
   }
@@ -46,7 +49,7 @@ class Fields {
   }
   Status status() const {
     if (missing_.empty()) return ok_status();
-    return corrupt("\"{}\" is absent or of another type", missing_);
+    return corrupt("\"{}\" is absent, of another type or too large", missing_);
   }
 
  private:

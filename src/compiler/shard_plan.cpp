@@ -90,6 +90,11 @@ Result<ir::Graph> extract(const ir::Graph& method, const std::vector<bool>& take
     for (const TensorId id : method.ops[i].outputs)
       used[static_cast<size_t>(id)] = inside[static_cast<size_t>(id)] = true;
   }
+  // The tables of the rotary embedding are small: every shard makes its own, and gives them to nobody.
+  for (const Op& op : method.ops) {
+    if (op.kind != OpKind::kRopeTable) continue;
+    for (const TensorId id : op.outputs) outside[static_cast<size_t>(id)] = false;
+  }
   ir::Graph part;
   part.name = name;
   part.tokens = method.tokens;
@@ -128,14 +133,16 @@ Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe&
   }
   uint64_t all_layers = 0;
   for (const uint64_t bytes : sizes.layers) all_layers += bytes;
-  const bool one_is_enough = all_layers + sizes.head <= kPreferredShardBytes;
+  const bool one_is_enough = all_layers + sizes.head <= kPreferredShardBytes && layers <= kPreferredShardLayers;
   // A head that is as large as a few layers is better compiled alone. With more shards than layers it has to be.
   const bool head_alone =
       options.shards > layers || (options.shards != 1 && !one_is_enough && sizes.head > kPreferredShardBytes / 2);
-  int64_t runs = options.shards == 0
-                     ? static_cast<int64_t>((all_layers + kPreferredShardBytes - 1) / kPreferredShardBytes)
-                     : options.shards - (head_alone ? 1 : 0);
-  if (options.shards == 0 && one_is_enough) runs = 1;
+  int64_t runs = options.shards - (head_alone ? 1 : 0);
+  if (options.shards == 0) {
+    const auto by_size = static_cast<int64_t>((all_layers + kPreferredShardBytes - 1) / kPreferredShardBytes);
+    const int64_t by_layers = (layers + kPreferredShardLayers - 1) / kPreferredShardLayers;
+    runs = one_is_enough ? 1 : std::max(by_size, by_layers);
+  }
   runs = std::clamp<int64_t>(runs, 1, layers);
   std::vector<ShardRange> shards;
   for (int64_t i = 0; i < runs; ++i) {
@@ -155,8 +162,9 @@ Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe&
     shards.back().name += "+head";
     shards.back().estimated_bytes += sizes.head;
   }
+  static_assert(kNpuShardLimit < kNpuGraphLimit, "no graph of a shard is larger than the shard");
   for (const ShardRange& shard : shards) {
-    if (shard.estimated_bytes > kNpuShardLimit || sizes.head > kNpuGraphLimit) {
+    if (shard.estimated_bytes > kNpuShardLimit) {
       return resource_exhausted(
           "the shard {} would be {} MB, more than the {} MB that devices load; use more shards, or fewer bits",
           shard.name, shard.estimated_bytes >> 20, kNpuShardLimit >> 20);
@@ -170,7 +178,7 @@ Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shar
   std::vector<bool> taken(method.ops.size(), false);
   for (size_t i = 0; i < method.ops.size(); ++i) {
     const Op& op = method.ops[i];
-    // The tables of the rotary embedding are small: every shard makes its own. A lookup by the CPU is no part of any.
+    // Every shard makes the tables of the rotary embedding. A lookup by the CPU is no part of any.
     const bool is_first = shard.layer_begin == 0 && places[i] == kBefore && !op.attributes.on_host;
     taken[i] =
         is_first || op.kind == OpKind::kRopeTable || (places[i] >= shard.layer_begin && places[i] < shard.layer_end);

@@ -22,9 +22,10 @@ struct ShardRange {
   bool has_layers() const { return layer_end > layer_begin; }
 };
 
-// What a shard's binary is planned to be at most, if nobody says how many there shall be. Compiling takes about 12
-// times this in memory, and time that grows faster than the size (docs/performance.md).
-inline constexpr uint64_t kPreferredShardBytes = uint64_t{256} << 20;
+// What a shard is planned to be at most, if nobody says how many there shall be. Compiling takes about 10 times the
+// binary in memory, and time that grows faster than size and layers do (docs/performance.md).
+inline constexpr uint64_t kPreferredShardBytes = uint64_t{336} << 20;
+inline constexpr int64_t kPreferredShardLayers = 8;
 
 struct ShardOptions {
   int shards = 0;          // 0: as many as sizes ask for.

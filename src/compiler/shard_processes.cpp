@@ -183,8 +183,7 @@ class Pool {
       const std::string said = tail_of(file_of(task, ".log"));
       return internal_error(
           "the process that compiled the shard {} was ended by signal {} ({}){}; what is finished is kept: run the "
-          "same "
-          "command again, with more shards (--shards) if memory was short{}{}",
+          "same command again, with more shards (--shards) if memory was short{}{}",
           shard, WTERMSIG(status), ::strsignal(WTERMSIG(status)),
           WTERMSIG(status) == SIGKILL ? ", perhaps for want of memory" : ", most likely inside QNN's library",
           said.empty() ? "" : "; it said: ", said);
@@ -195,8 +194,9 @@ class Pool {
       return internal_error("the shard {} was not compiled: {}", shard,
                             said.empty() ? fmt::format("exit status {}", WEXITSTATUS(status)) : said);
     }
-    TANDEM_ASSIGN(const ShardResult result, ShardResult::from_json(*text));
-    return done_(task, result);
+    auto result = ShardResult::from_json(*text);
+    if (!result.ok()) return with_context(std::move(result).error(), "the result of the shard {}", shard);
+    return done_(task, *result);
   }
 
   void kill_all() {

@@ -37,8 +37,6 @@ Target npu(const Soc& soc) {
   target.arch = soc.arch;
   target.vtcm_mb = 8;
   target.shares_weights = soc.arch >= kSharingFrom;
-  // On V69 the product of one or two queries with the keys is wrong inside a layer; from V73 on it is right.
-  target.fewest_rows = soc.arch < kSharingFrom ? 4 : 1;
   return target;
 }
 

@@ -25,8 +25,6 @@ struct Target {
   int arch = 0;                 // Hexagon architecture.
   int vtcm_mb = 0;              // Its fast memory.
   bool shares_weights = false;  // Methods of one context can have one set of weights.
-  // Fewer rows than this in a call are computed wrongly by the vendor's compiler; 1: none are.
-  int64_t fewest_rows = 1;
 
   bool is_npu() const { return arch != 0; }
 };

@@ -4,13 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/mapped_file.h"
 
 namespace tandem {
 namespace {
-
-constexpr uint64_t kFileLimit = uint64_t{1} << 30;
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
@@ -28,44 +24,16 @@ double negative_log_likelihood(std::span<const float> logits, int32_t target) {
   return std::log(sum) + highest - logits[static_cast<size_t>(target)];
 }
 
-Status Perplexity::add(TestedModel& model, std::span<const int32_t> tokens) {
-  if (tokens.size() < 2) return ok_status();
-  // The last token is only a target.
-  return model.score(tokens.first(tokens.size() - 1), [&](size_t i, std::span<const float> logits) -> Status {
-    const int32_t target = tokens[i + 1];
-    if (target < 0 || target >= static_cast<int64_t>(logits.size())) {
-      return invalid_argument("token {} is not in the model's vocabulary of {}", target, logits.size());
-    }
-    nats_ += negative_log_likelihood(logits, target);
-    ++count_;
-    return ok_status();
-  });
+Status Perplexity::add(std::span<const float> logits, int32_t target) {
+  if (target < 0 || target >= static_cast<int64_t>(logits.size())) {
+    return invalid_argument("token {} is not in the model's vocabulary of {}", target, logits.size());
+  }
+  nats_ += negative_log_likelihood(logits, target);
+  ++count_;
+  return ok_status();
 }
 
 double Perplexity::value() const { return count_ == 0 ? std::nan("") : std::exp(nats_ / static_cast<double>(count_)); }
-
-Result<std::vector<int32_t>> read_ids(const std::filesystem::path& path) {
-  TANDEM_ASSIGN(const std::string text, read_text_file(path, kFileLimit));
-  TANDEM_ASSIGN(const Json json, parse_json(text, path.string()));
-  const Json* list = &json;
-  for (const char* key : {"valid_ids", "ids"}) {
-    if (json.is_object() && json.contains(key)) {
-      list = &json[key];
-      break;
-    }
-  }
-  if (!list->is_array())
-    return corrupt("{}: no list of token ids (\"valid_ids\", \"ids\" or a plain list)", path.string());
-  std::vector<int32_t> ids;
-  ids.reserve(list->size());
-  for (const Json& item : *list) {
-    if (!item.is_number_integer() || item.get<int64_t>() < 0 || item.get<int64_t>() > INT32_MAX) {
-      return corrupt("{}: entry {} is not a token id", path.string(), ids.size());
-    }
-    ids.push_back(item.get<int32_t>());
-  }
-  return ids;
-}
 
 Result<Answers> ask_questions(TestedModel& model, std::span<const Conversation> conversations, int64_t limit,
                               const ProgressCallback& progress) {

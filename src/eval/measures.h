@@ -1,10 +1,7 @@
 // Perplexity and right answers.
 #pragma once
 
-#include <filesystem>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "base/progress.h"
 #include "eval/tested_model.h"
@@ -15,7 +12,8 @@ namespace tandem {
 // Sum of -log p(token | what is before it) over all tokens but the first of each sequence.
 class Perplexity {
  public:
-  Status add(TestedModel& model, std::span<const int32_t> tokens);
+  // The logits of one position and the token that comes next.
+  Status add(std::span<const float> logits, int32_t target);
   double value() const;
   int64_t tokens() const { return count_; }
 
@@ -26,9 +24,6 @@ class Perplexity {
 
 // -log softmax(logits)[target]
 double negative_log_likelihood(std::span<const float> logits, int32_t target);
-
-// A JSON list of token ids, or an object with the key "valid_ids" or "ids".
-Result<std::vector<int32_t>> read_ids(const std::filesystem::path& path);
 
 struct Answers {
   int64_t right = 0;

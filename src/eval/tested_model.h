@@ -2,6 +2,7 @@
 // on its back end. All three answer the same questions, so that their numbers can stand side by side.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -28,13 +29,16 @@ struct TestedModelOptions {
   int64_t context = 0;           // For a checkpoint: positions that are needed at most.
   EngineOptions engine = {};
   std::string config_name = "config.json";
-  // For kQdq of a file for an NPU, whose weights are inside of the vendor's binaries: what it was compiled from.
+  // Of a file: what it was compiled from. For kFloat, and for kQdq of a file for an NPU, whose weights are inside of
+  // the vendor's binaries.
   std::filesystem::path checkpoint = {};
+  // Looked at between calls of a method; then the error is kCancelled. It must outlive the model.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 class TestedModel {
  public:
-  // `path` is a checkpoint's folder or a compiled file.
+  // `path` is a checkpoint's folder or a compiled file. A file's phase qdq does not load a vendor's library.
   static Result<std::unique_ptr<TestedModel>> open(const std::filesystem::path& path,
                                                    const TestedModelOptions& options);
   virtual ~TestedModel() = default;
@@ -49,12 +53,21 @@ class TestedModel {
 
   // The logits after each of `tokens`, from an empty context.
   Status score(std::span<const int32_t> tokens, const TokenRunner::RowCallback& on_row);
+  // The same in parts: from where the last feed() ended.
+  void restart() { runner_->rewind(0); }
+  Status feed(std::span<const int32_t> tokens, TokenRunner::Logits wanted, const TokenRunner::RowCallback& on_row);
+  // Tokens of the longest call. Parts of this length are computed by the same calls as the whole.
+  virtual int64_t longest_call() const = 0;
+  void observe_calls(TokenRunner::CallObserver observer) { runner_->observe_calls(std::move(observer)); }
   // Up to `count` tokens, always the most likely, from an empty context; ends at an end-of-text token.
   Result<std::vector<int32_t>> generate_greedy(std::span<const int32_t> prompt, int64_t count);
 
  protected:
-  // Set by open().
+  Status start(Program& program, const MethodTable& table, const std::atomic<bool>* stop);
+
+ private:
   std::optional<TokenRunner> runner_;
+  const std::atomic<bool>* stop_ = nullptr;
 };
 
 }  // namespace tandem

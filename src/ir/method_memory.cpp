@@ -36,7 +36,7 @@ uint64_t machine_memory() {
   return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page);
 }
 
-Result<MethodMemory> MethodMemory::allocate(const Program& program) {
+Result<MethodMemory> MethodMemory::allocate(Program& program) {
   const uint64_t limit = machine_memory();
   MethodMemory memory;
   for (size_t m = 0; m < program.method_count(); ++m) {
@@ -59,7 +59,11 @@ Result<MethodMemory> MethodMemory::allocate(const Program& program) {
         }
       }
       const bool fits = bytes <= limit - memory.total_bytes_;
-      AlignedMemory block = fits ? allocate_aligned(bytes) : nullptr;
+      std::shared_ptr<uint8_t> block = fits ? program.allocate_shared(bytes) : nullptr;
+      if (block == nullptr && fits) {
+        // Not make_shared: the block comes aligned, from allocate_aligned().
+        if (AlignedMemory plain = allocate_aligned(bytes)) block = {plain.release(), FreeDeleter()};
+      }
       if (block == nullptr) {
         return resource_exhausted("no memory for {} bytes of \"{}\"; use a shorter context or a smaller KV format",
                                   bytes, tensor.name);

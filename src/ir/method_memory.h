@@ -32,7 +32,7 @@ uint64_t machine_memory();
 class MethodMemory {
  public:
   // Fails if two methods want one state in different shapes or dtypes, or if there is not enough memory.
-  static Result<MethodMemory> allocate(const Program& program);
+  static Result<MethodMemory> allocate(Program& program);
 
   Bindings& bindings(size_t method) { return bindings_[method]; }
   // The buffer of an input, output or state of a method, or null if it has none of that name.
@@ -40,7 +40,7 @@ class MethodMemory {
 
   struct State {
     ir::Tensor tensor;
-    AlignedMemory memory;
+    std::shared_ptr<uint8_t> memory;
     uint64_t bytes = 0;
   };
   std::map<std::string, State>& states() { return states_; }
@@ -49,7 +49,7 @@ class MethodMemory {
 
  private:
   std::map<std::string, State> states_;
-  std::vector<AlignedMemory> borders_;
+  std::vector<std::shared_ptr<uint8_t>> borders_;
   std::vector<Bindings> bindings_;
   uint64_t total_bytes_ = 0;
 };

@@ -34,6 +34,9 @@ class Program {
   virtual size_t method_count() const = 0;
   virtual const ir::Graph& method(size_t index) const = 0;
   virtual Result<std::unique_ptr<ExecutionContext>> new_context() = 0;
+  // Memory for a session's inputs, outputs and states that the device reads and writes without copies. Null where any
+  // memory does. It must outlive the execution contexts that it is bound to.
+  virtual std::shared_ptr<uint8_t> allocate_shared(uint64_t) { return nullptr; }
 };
 
 }  // namespace tandem

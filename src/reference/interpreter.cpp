@@ -51,7 +51,7 @@ class Interpreter {
       }
       if (!status.ok()) return with_context(std::move(status).error(), "op {} ({})", i, op_kind_name(op_->kind));
       for (const TensorId id : op_->inputs) {
-        if (last_use[static_cast<size_t>(id)] == i) values_[static_cast<size_t>(id)] = {};
+        if (last_use[static_cast<size_t>(id)] == i) std::vector<float>().swap(values_[static_cast<size_t>(id)]);
       }
     }
     return ok_status();

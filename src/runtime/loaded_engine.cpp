@@ -49,13 +49,14 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path, 
 }
 
 Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const std::filesystem::path& path,
-                                                         const EngineOptions& options) {
+                                                         const EngineOptions& options,
+                                                         const ProgramMaker& make_program) {
   if (options.threads < 0 || options.threads > 1024) {
     return invalid_argument("{} threads make no sense; give 1 to 1024, or 0 for all cores", options.threads);
   }
   TANDEM_ASSIGN(Artifact artifact, Artifact::open(path));
   std::shared_ptr<LoadedEngine> engine(new LoadedEngine(std::move(artifact), options));
-  if (Status status = engine->bind(); !status.ok()) {
+  if (Status status = engine->bind(make_program); !status.ok()) {
     return with_context(std::move(status).error(), "{}", path.string());
   }
   if (options.verify == VerifyWeights::kAtLoad) TANDEM_TRY(engine->verify_weights());
@@ -80,9 +81,9 @@ Result<std::unique_ptr<Program>> LoadedEngine::load_program() {
       head.backend, head.target);
 }
 
-Status LoadedEngine::bind() {
+Status LoadedEngine::bind(const ProgramMaker& make_program) {
   const ArtifactHead& head = artifact_.head();
-  TANDEM_ASSIGN(program_, load_program());
+  TANDEM_ASSIGN(program_, make_program ? make_program(artifact_, pool_) : load_program());
   TANDEM_ASSIGN(table_, MethodTable::read(*program_, head.model.vocab_size));
   chat_template_error_ = unsupported("the file has no tokenizer, so it cannot chat; give token ids");
   if (!head.text.has_tokenizer) return ok_status();
@@ -110,8 +111,12 @@ Status LoadedEngine::compare_checksums() {
   const size_t count = artifact_.head().segments.size();
   std::vector<Status> results(count);
   const std::vector<bool> multiplied = multiplied_segments(artifact_);
+  // Shards were compared before they were given to the vendor's library, and their pages are no longer needed.
+  std::vector<bool> compared(count, false);
+  for (const Shard& shard : artifact_.head().shards) compared[shard.binary.segment] = true;
   pool_.run(static_cast<int64_t>(count), [&](int64_t i, int) {
     const auto segment = static_cast<size_t>(i);
+    if (compared[segment]) return;
     results[segment] = artifact_.verify_segment(segment);
     if (!multiplied[segment]) artifact_.release_segment(segment);
   });

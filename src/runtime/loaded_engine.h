@@ -1,6 +1,7 @@
 // The engine behind include/tandem/engine.h.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <optional>
 
@@ -16,7 +17,12 @@ namespace tandem {
 
 class LoadedEngine final : public Engine {
  public:
-  static Result<std::shared_ptr<LoadedEngine>> load(const std::filesystem::path& path, const EngineOptions& options);
+  // Makes what runs a file's methods. The artifact and the pool outlive the program.
+  using ProgramMaker = std::function<Result<std::unique_ptr<Program>>(const Artifact& artifact, ThreadPool& pool)>;
+
+  // With `make_program`, the methods run on that instead of on the back end that the file is for.
+  static Result<std::shared_ptr<LoadedEngine>> load(const std::filesystem::path& path, const EngineOptions& options,
+                                                    const ProgramMaker& make_program = {});
 
   Result<std::unique_ptr<Session>> new_session() override;
   Mode mode() const override { return table_.mode(); }
@@ -41,7 +47,7 @@ class LoadedEngine final : public Engine {
  private:
   LoadedEngine(Artifact artifact, const EngineOptions& options)
       : options_(options), artifact_(std::move(artifact)), pool_(options.threads) {}
-  Status bind();
+  Status bind(const ProgramMaker& make_program);
   Result<std::unique_ptr<Program>> load_program();
   Status compare_checksums();
 

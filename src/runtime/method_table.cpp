@@ -103,7 +103,9 @@ Result<MethodTable> MethodTable::read(const Program& program, int64_t vocab_size
     table.methods_.push_back(entry);
   }
   std::ranges::sort(table.methods_, {}, &MethodEntry::tokens);
-  if (table.methods_.empty()) return corrupt("the file has no methods");
+  if (table.methods_.empty() || table.methods_.front().tokens != 1) {
+    return corrupt("the file has no method that takes one token (decode)");
+  }
   return table;
 }
 
@@ -112,7 +114,7 @@ const MethodEntry& MethodTable::choose(int64_t remaining) const {
   for (const MethodEntry& method : methods_) {
     if (method.tokens <= remaining) best = &method;
   }
-  if (best == &methods_.front() && remaining > best->tokens && methods_.size() > 1) return methods_[1];
+  if (best->tokens == 1 && remaining > 1 && methods_.size() > 1) return methods_[1];
   return *best;
 }
 

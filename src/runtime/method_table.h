@@ -36,19 +36,18 @@ struct MethodEntry {
 
 class MethodTable {
  public:
-  // Refuses a program without methods, with inputs that the run time does not know, or whose methods disagree.
+  // Refuses a program without `decode`, with inputs that the run time does not know, or whose methods disagree.
   static Result<MethodTable> read(const Program& program, int64_t vocab_size);
 
   Mode mode() const { return methods_.size() > 1 ? Mode::kHybrid : Mode::kKv; }
   int64_t context() const { return context_; }
   // The method for the next call when `remaining` tokens wait: the longest that they fill; if they fill none but the
-  // shortest (decode), the next one, padded.
+  // one-token method, the shortest that holds them all, padded.
   const MethodEntry& choose(int64_t remaining) const;
   const std::vector<MethodEntry>& methods() const { return methods_; }
 
  private:
-  std::vector<MethodEntry>
-      methods_;  // By tokens; the first is decode: of one token, or of a few, padded, where a target needs that.
+  std::vector<MethodEntry> methods_;  // By tokens; the first takes one.
   int64_t context_ = 0;
 };
 

@@ -121,6 +121,9 @@ Status TokenRunner::feed(std::span<const int32_t> tokens, Logits wanted, const s
     bindings.first_row = static_cast<int64_t>(first);
     bindings.rows = static_cast<int64_t>(count - first);
     TANDEM_TRY(context_->run(method.index, bindings));
+    if (observer_) {
+      TANDEM_TRY(observer_({program_->method(method.index), method, bindings, static_cast<int64_t>(count)}));
+    }
     write_cache(method, static_cast<int64_t>(count));
     position_ += static_cast<int64_t>(count);
     TANDEM_TRY(read_rows(method, first, done, count, on_row));

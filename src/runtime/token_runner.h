@@ -12,6 +12,14 @@
 
 namespace tandem {
 
+// A call of a method that has just ended, for whoever wants to look at its outputs.
+struct MethodCall {
+  const ir::Graph& graph;
+  const MethodEntry& method;
+  const Bindings& bindings;
+  int64_t count = 0;  // Rows of tokens; those behind them are padding.
+};
+
 class TokenRunner {
  public:
   // The program and the table must outlive it.
@@ -24,6 +32,10 @@ class TokenRunner {
   // them. `stop` is looked at between calls of a method; then the error is kCancelled. After an error, position() tells
   // how many tokens are in the cache: those of the calls that were complete.
   Status feed(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop, const RowCallback& on_row);
+
+  // Sees every call from now on; an error ends feed(). Nothing removes it.
+  using CallObserver = std::function<Status(const MethodCall& call)>;
+  void observe_calls(CallObserver observer) { observer_ = std::move(observer); }
 
   int64_t position() const { return position_; }
   // Positions from there on are free again. What they held is masked, then overwritten.
@@ -46,6 +58,7 @@ class TokenRunner {
   std::unique_ptr<ExecutionContext> context_;
   int64_t position_ = 0;
   std::vector<float> logits_;
+  CallObserver observer_;
 };
 
 }  // namespace tandem

@@ -116,7 +116,7 @@ class Help(CliTest):
         self.assert_one_error(tandem("run", self.demo, "-p", "x", "--frobnicate"), "--frobnicate")
         self.assert_one_error(tandem("frobnicate"), "frobnicate")
         self.assert_one_error(tandem("run"), "FILE")
-        self.assert_one_error(tandem("compile", DEMO), "--output")
+        self.assert_one_error(tandem("compile"), "CHECKPOINT")
 
     def test_values_that_make_no_sense(self):
         run = ("run", self.demo, "-p", "x")
@@ -204,6 +204,10 @@ class Compile(CliTest):
     def test_output_without_a_folder_is_in_this_one(self):
         self.ok("compile", GOLDEN / "qwen3", "-o", "here.tdm", "-q", cwd=self.folder)
         self.assertTrue((self.folder / "here.tdm").is_file())
+
+    def test_no_output_is_the_name_of_the_checkpoint(self):
+        self.ok("compile", GOLDEN / "qwen3", "-q", cwd=self.folder)
+        self.assertTrue((self.folder / "qwen3.tdm").is_file())
 
 
 class Interrupts(CliTest):
@@ -588,11 +592,145 @@ class Eval(CliTest):
         self.assert_one_error(tandem("eval", self.demo, "--ids", one, "--window", 9999), "9999")
 
 
+    def test_phases(self):
+        options = ("--conversations", DEMO / "eval.json", "--limit", 1, "--answers", 1)
+        every = ("--phases", "float,qdq,device", "--checkpoint", DEMO)
+        done = self.ok("eval", self.demo, *every, *options, "--greedy", 4, "--json")
+        result = json.loads(done.stdout)
+        self.assertEqual([p["phase"] for p in result["phases"]], ["float", "qdq", "device"])
+        self.assertEqual(result["phases"][0]["ratio_to_float"], 1.0)
+        for phase in result["phases"]:
+            self.assertAlmostEqual(phase["perplexity"] / result["phases"][0]["perplexity"], phase["ratio_to_float"])
+            self.assertEqual(phase["answers_asked"], 1)
+        self.assertGreater(result["logits_sqnr_db"], 25)
+        self.assertEqual(result["greedy"]["steps"], 4)
+        text = self.ok("eval", self.demo, *every, *options).stdout
+        for phase in result["phases"]:
+            self.assertRegex(text, rf"(?m)^{phase['phase']} +{phase['perplexity']:.4f} ")
+        alone = json.loads(self.ok("eval", self.demo, "--phase", "qdq", *options, "--json").stdout)
+        self.assertEqual(alone["perplexity"], result["phases"][1]["perplexity"])
+        folder = json.loads(self.ok("eval", DEMO, "--phases", "float,qdq", "--recipe", "w8", *options, "--json").stdout)
+        self.assertEqual(len(folder["phases"]), 2)
+        self.assertNotIn("logits_sqnr_db", folder)
+
+    def test_phases_errors(self):
+        source = ("--conversations", DEMO / "eval.json", "--limit", 1)
+        for arguments, part in (
+            (("--phases", "float,device"), "--checkpoint FOLDER"),
+            (("--phases", "float,qdq", "--checkpoint", GOLDEN / "qwen3"), "compiled from"),
+            (("--phases", "qdq,other"), "other"),
+            (("--phases", "qdq,qdq"), "twice"),
+            (("--phases", "qdq", "--phase", "qdq"), "not both"),
+            (("--phases", "qdq", "--greedy", 3), "--phases qdq,device"),
+            (("--layers",), "--phases qdq,device"),
+            (("--phases", "qdq,device", "--layers"), "NPU"),
+            (("--phases", "qdq,device", "--prompt", "x"), "--greedy"),
+            (("--phases", "qdq,device", "--report", "x.html"), "--encodings"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_one_error(tandem("eval", self.demo, *source, *arguments), part)
+
+
 class Targets(CliTest):
+    NPUS = ["sm8450", "sm8475", "sm8550", "sm8650", "sm8750", "sm8850"]
+
     def test_lists(self):
-        self.assertIn("cpu", self.ok("targets").stdout)
+        text = self.ok("targets").stdout
         names = [t["name"] for t in json.loads(self.ok("targets", "--json").stdout)]
-        self.assertIn("cpu", names)
+        self.assertEqual(names, ["cpu", *self.NPUS])
+        for name in names:
+            self.assertRegex(text, rf"(?m)^{name}\b")
+        self.assertIn("Snapdragon 8 Elite", text)
+
+
+def qnn_libraries():
+    """The folder of Qualcomm's libraries: TANDEM_QNN_LIBS, or where `make qnn` puts them; None if there are none."""
+    given = os.environ.get("TANDEM_QNN_LIBS")
+    folder = Path(given) if given else SOURCE / "build" / "qnn"
+    found = any((place / "libQnnHtp.so").is_file() for place in (folder, folder / "onnxruntime_qnn"))
+    return folder if found else None
+
+
+class Npu(CliTest):
+    """What is refused needs no library; the rest is compiled and run on Qualcomm's emulator."""
+
+    def setUp(self):
+        self.output = self.folder / "npu.tdm"
+        self.output.unlink(missing_ok=True)
+
+    def compile_demo(self, *arguments, context=128):
+        libraries = qnn_libraries()
+        if libraries is None:
+            self.skipTest("not tested, because there is no libQnnHtp.so (QNN); `make qnn` installs it")
+        return self.ok("compile", DEMO, "-o", self.output, "--target", "sm8750", "--prefill", 32, "--context", context,
+                       "--qnn-libs", libraries, *arguments)
+
+    def run_demo(self, *arguments):
+        done = self.ok("run", self.output, "-p", PROMPT, "--greedy", "-n", 4, "--json", "--qnn-libs", qnn_libraries(),
+                       *arguments)
+        self.assertEqual(done.stderr, "")  # Qualcomm's library prints; none of it gets here.
+        return json.loads(done.stdout)
+
+    def test_refused_before_any_work(self):
+        cases = [
+            (("--target", "sm8450"), "--mode kv"),
+            (("--target", "sm8450", "--mode", "kv", "--kv", "u16"), "--kv u8"),
+            (("--target", "sm8750", "--recipe", "fp32"), "fp16"),
+            (("--target", "sm8750", "--kv", "fp16"), "u8 or u16"),
+            (("--target", "sm8750", "--qnn-libs", "/nonexistent"), "/nonexistent"),
+            (("--target", "sm8750", "--shards", "99"), "--shards 1 to"),
+            (("--target", "sm8750", "--shards", "0"), "--shards"),
+            (("--target", "cpu", "--emulator"), "--emulator"),
+        ]
+        for arguments, part in cases:
+            if "99" in arguments:  # Planned once the library is there.
+                if qnn_libraries() is None:
+                    continue
+                arguments += ("--qnn-libs", qnn_libraries())
+            with self.subTest(arguments=arguments):
+                self.assert_one_error(tandem("compile", DEMO, "-o", self.output, *arguments), part)
+                self.assertFalse(self.output.exists())
+                self.assertFalse(self.output.with_suffix(".tdm.work").exists())
+
+    def test_compile_and_run_on_the_emulator(self):
+        done = self.compile_demo("--emulator")
+        self.assertEqual(done.stdout, "")
+        self.assertIn("methods decode, prefill_32", done.stderr)
+        self.assertIn("KV u8", done.stderr)
+        one = self.run_demo()
+        self.assertEqual(len(one["tokens"]), 4)
+        info = json.loads(self.ok("inspect", self.output, "--json").stdout)
+        self.assertEqual(info["target"], "sm8750")
+        self.compile_demo("--emulator", "--shards", 3, "-q")
+        self.assertEqual(self.run_demo()["tokens"], one["tokens"])
+        self.assert_one_error(tandem("run", self.output, "-p", "x", "--qnn-libs", "/nonexistent"), "/nonexistent")
+
+    def test_shared_weights_are_for_devices(self):
+        done = self.compile_demo()
+        self.assertIn("one set of weights", done.stderr)
+        self.assert_one_error(tandem("run", self.output, "-p", "x", "--qnn-libs", qnn_libraries()), "--emulator")
+
+    def test_a_compile_that_is_killed_goes_on(self):
+        libraries = qnn_libraries()
+        if libraries is None:
+            self.skipTest("not tested, because there is no libQnnHtp.so (QNN); `make qnn` installs it")
+        arguments = ["compile", DEMO, "-o", self.output, "--target", "sm8750", "--emulator", "--prefill", 32,
+                     "--context", 128, "--shards", 3, "--jobs", 1, "--qnn-libs", libraries]
+        process = subprocess.Popen([TANDEM, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        finished = []
+        for line in process.stderr:  # "layers.0-1: finalizing", then "layers.0-1" once it is done.
+            match = re.search(rb"(layers\.\d-\d(\+head)?)\s*$", line)
+            if match:
+                finished.append(match[1])
+                break
+        process.kill()
+        process.wait(timeout=TIMEOUT)
+        process.stderr.close()
+        self.assertEqual(len(finished), 1)
+        self.assertFalse(self.output.exists())
+        done = self.ok(*arguments)
+        self.assertRegex(done.stderr, r"[2-9] parts were finished by an earlier run")
+        self.assertTrue(self.output.is_file())
 
 
 if __name__ == "__main__":

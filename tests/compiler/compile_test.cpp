@@ -119,7 +119,7 @@ const WeightEntry* weight(const Artifact& artifact, std::string_view name) {
 
 std::vector<float> reference_logits(const std::filesystem::path& file, std::span<const int32_t> tokens) {
   auto model = TestedModel::open(
-      file, {.phase = Phase::kQdq, .recipe = {}, .context = 0, .threads = 2, .config_name = "config.json"});
+      file, {.phase = Phase::kQdq, .recipe = {}, .context = 0, .engine = {.threads = 2}, .config_name = "config.json"});
   EXPECT_TRUE(model.ok());
   std::vector<float> rows;
   EXPECT_TRUE((*model)

@@ -45,7 +45,7 @@ TEST(AllocateAligned, IsAlignedAlsoWhenEmpty) {
 }
 
 TEST(MethodMemory, StatesAreSharedAndBordersAreNot) {
-  const FakeProgram program = two_methods();
+  FakeProgram program = two_methods();
   auto memory = MethodMemory::allocate(program);
   ASSERT_TRUE(memory.ok()) << memory.error().message;
   std::set<void*> buffers;
@@ -67,7 +67,7 @@ TEST(MethodMemory, StatesAreSharedAndBordersAreNot) {
 }
 
 TEST(MethodMemory, BindsInputsOutputsAndStatesOnly) {
-  const FakeProgram program = two_methods();
+  FakeProgram program = two_methods();
   auto memory = MethodMemory::allocate(program);
   ASSERT_TRUE(memory.ok());
   for (size_t method = 0; method < 2; ++method) {
@@ -86,7 +86,7 @@ TEST(MethodMemory, BindsInputsOutputsAndStatesOnly) {
 }
 
 TEST(MethodMemory, CountsItsBytes) {
-  const FakeProgram program = two_methods();
+  FakeProgram program = two_methods();
   auto memory = MethodMemory::allocate(program);
   ASSERT_TRUE(memory.ok());
   uint64_t wanted = 2 * (2 * 8 * 4) * sizeof(float);  // The two caches, once.
@@ -103,16 +103,48 @@ TEST(MethodMemory, MethodsMustAgreeOnAState) {
         Change([](ir::Tensor& t) { t.encoding.scale = 2.0f; })}) {
     ir::Graph first = test::small_graph(), second = test::small_graph();
     change(second.at(*second.find("v_cache.0")));
-    const auto memory = MethodMemory::allocate(FakeProgram({first, second}));
+    FakeProgram program({first, second});
+    const auto memory = MethodMemory::allocate(program);
     ASSERT_FALSE(memory.ok());
     EXPECT_NE(memory.error().message.find("v_cache.0"), std::string::npos) << memory.error().message;
   }
 }
 
+// A device's own memory, as long as it has some; plain memory behind that.
+TEST(MethodMemory, TakesWhatTheProgramGives) {
+  class SharingProgram final : public Program {
+   public:
+    size_t method_count() const override { return 1; }
+    const ir::Graph& method(size_t) const override { return graph_; }
+    Result<std::unique_ptr<ExecutionContext>> new_context() override { return internal_error("a fake runs nothing"); }
+    std::shared_ptr<uint8_t> allocate_shared(uint64_t bytes) override {
+      if (given.size() == 3) return nullptr;
+      std::shared_ptr<uint8_t> memory(allocate_aligned(bytes).release(), FreeDeleter());
+      given.push_back(memory);
+      return memory;
+    }
+    std::vector<std::weak_ptr<uint8_t>> given;
+
+   private:
+    ir::Graph graph_ = test::small_graph();
+  };
+  SharingProgram program;
+  {
+    auto memory = MethodMemory::allocate(program);
+    ASSERT_TRUE(memory.ok()) << memory.error().message;
+    ASSERT_EQ(program.given.size(), 3u);
+    std::set<void*> bound(memory->bindings(0).data.begin(), memory->bindings(0).data.end());
+    for (const auto& block : program.given) EXPECT_EQ(bound.count(block.lock().get()), 1u);
+    EXPECT_EQ(bound.size(), 1u + 6u) << "nothing, four borders and two caches";
+  }
+  for (const auto& block : program.given) EXPECT_TRUE(block.expired()) << "it is given back";
+}
+
 TEST(MethodMemory, TooMuchIsAnErrorThatSaysWhatToDo) {
   ir::Graph graph = test::small_graph();
   graph.at(*graph.find("k_cache.0")).shape = {1 << 20, 1 << 20, 1 << 20};  // 4 exabytes.
-  const auto memory = MethodMemory::allocate(FakeProgram({graph}));
+  FakeProgram program({graph});
+  const auto memory = MethodMemory::allocate(program);
   ASSERT_FALSE(memory.ok());
   EXPECT_EQ(memory.error().code, ErrorCode::kResourceExhausted);
   EXPECT_NE(memory.error().message.find("k_cache.0"), std::string::npos);

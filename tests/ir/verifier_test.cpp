@@ -52,6 +52,18 @@ TEST(Verifier, AcceptsTheMethodsWeMake) {
   }
 }
 
+// Which back end computes with them is the back ends' business.
+TEST(Verifier, AcceptsActivationsThatAreRounded) {
+  Graph half = small_graph();
+  half.at(*half.find("mixed")).dtype = DType::kF16;
+  EXPECT_TRUE(verify(half).ok()) << verify(half).error().message;
+  Graph encoded = small_graph();
+  encoded.at(*encoded.find("mixed")).dtype = DType::kU16;
+  encoded.at(*encoded.find("mixed")).encoding = {EncodingKind::kPerTensor, 0.1f, 100};
+  const Status status = verify(encoded);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+}
+
 struct Broken {
   const char* name;
   std::function<void(Graph&)> break_it;
@@ -70,7 +82,7 @@ const std::vector<Broken>& broken_graphs() {
       {"TooManyTensors", [](G& g) { g.tensors.resize(100'000, g.tensors[0]); }, {"decode", "too many"}},
       {"TooManyOps", [](G& g) { g.ops.resize(100'000, g.ops[0]); }, {"decode", "too many"}},
       // Tensors.
-      {"NoName", [](G& g) { tensor(g, "h").name = ""; }, {"decode", "without a name"}},
+      {"NoName", [](G& g) { tensor(g, "h").name = ""; }, {"decode", "no name"}},
       {"TwoOfOneName", [](G& g) { tensor(g, "h").name = "x"; }, {"two tensors", "\"x\""}},
       {"NoDimensions", [](G& g) { tensor(g, "h").shape = {}; }, {"\"h\"", "0 dimensions"}},
       {"FiveDimensions",
@@ -196,7 +208,16 @@ const std::vector<Broken>& broken_graphs() {
       {"FloatWeightsIntegerInput",
        [](G& g) { op(g, OpKind::kLinear, 1).attributes.quantize_input = true; },
        {"linear", "\"layers.0.k\"", "fp32"}},
-      {"ActivationIsHalf", [](G& g) { tensor(g, "h").dtype = DType::kF16; }, {"rms_norm", "\"h\"", "f32"}},
+      {"ActivationIsIndices", [](G& g) { tensor(g, "h").dtype = DType::kI32; }, {"rms_norm", "\"h\"", "no numbers"}},
+      {"ActivationWithoutEncoding",
+       [](G& g) { tensor(g, "h").dtype = DType::kU16; },
+       {"rms_norm", "\"h\"", "no numbers"}},
+      {"ActivationWithRowEncoding",
+       [](G& g) {
+         tensor(g, "h").dtype = DType::kU8;
+         tensor(g, "h").encoding.kind = EncodingKind::kDynamicPerRow;
+       },
+       {"rms_norm", "\"h\"", "no numbers"}},
       {"ActivationOfOtherTokens", [](G& g) { tensor(g, "h").shape[0] = 3; }, {"rms_norm", "\"h\"", "[2, width]"}},
       {"ActivationIsAWeight", [](G& g) { op(g, OpKind::kAdd).inputs[1] = *g.find("head"); }, {"add", "\"head\""}},
       {"AddOfTwoWidths", [](G& g) { op(g, OpKind::kAdd).inputs[1] = *g.find("k"); }, {"add", "\"k\"", "8 wide"}},

@@ -259,7 +259,7 @@ TEST_F(QnnProgramTest, RunsInSharedMemoryThatTheLibraryRefusesToRegister) {
   platform_.rpc_library = std::string(TANDEM_QNN_EXECUTE_FAKES) + "/libcdsprpc.so";
   platform_.sets_power = true;  // Taken, and without effect here.
   load();
-  const auto shared = allocate_shared(*program_, test::kContext * test::kWidth);
+  const auto shared = program_->allocate_shared(test::kContext * test::kWidth);
   ASSERT_NE(shared, nullptr);
   auto memory = MethodMemory::allocate(*program_);
   std::vector<std::string> said;
@@ -283,7 +283,7 @@ TEST_F(QnnProgramTest, RunsInSharedMemoryThatTheLibraryRefusesToRegister) {
 
 TEST_F(QnnProgramTest, WithoutSharedMemoryThereIsNoneToGive) {
   load();
-  EXPECT_EQ(allocate_shared(*program_, 100), nullptr);
+  EXPECT_EQ(program_->allocate_shared(100), nullptr);
 }
 
 TEST_F(QnnProgramTest, AHeadThatNamesNoMethodServesAll) {

@@ -150,8 +150,12 @@ TEST(Recipe, LoadsFiles) {
   EXPECT_NE(absent.error().message.find("fp32, fp16, bf16, w8, w4"), std::string::npos);
   EXPECT_FALSE(Recipe::load("").ok());
   EXPECT_FALSE(Recipe::load("/").ok());
-  EXPECT_FALSE(parse_kv_format("u16").ok());
-  EXPECT_EQ(*parse_kv_format("u8"), KvFormat::kU8);
+  const auto wrong = parse_kv_format("u32");
+  ASSERT_FALSE(wrong.ok());
+  for (const KvFormat format : {KvFormat::kFp32, KvFormat::kFp16, KvFormat::kU8, KvFormat::kU16}) {
+    EXPECT_EQ(*parse_kv_format(kv_format_name(format)), format);
+    EXPECT_NE(wrong.error().message.find(kv_format_name(format)), std::string::npos) << wrong.error().message;
+  }
 }
 
 TEST(Glob, Matches) {

@@ -87,6 +87,26 @@ TEST_F(HostileHead, ATokenizerThatIsNowhere) {
   EXPECT_NE(engine.error().message.find("tokenizer"), std::string::npos) << engine.error().message;
 }
 
+// Graphs may have such activations; the CPU's kernels write floats.
+TEST_F(HostileHead, ActivationsThatAreNoFloatsAreRefused) {
+  const ArtifactHead whole = head_;
+  for (size_t i = 0; i < whole.methods[0].tensors.size(); ++i) {
+    if (whole.methods[0].tensors[i].role != ir::TensorRole::kActivation) continue;
+    // The file has a few that passes left over and no op names.
+    const auto writes = [&](const ir::Op& op) { return std::ranges::count(op.outputs, static_cast<int32_t>(i)) > 0; };
+    if (std::ranges::none_of(whole.methods[0].ops, writes)) continue;
+    for (const DType dtype : {DType::kF16, DType::kU16, DType::kU8}) {
+      head_ = whole;
+      ir::Tensor& tensor = head_.methods[0].tensors[i];
+      tensor.dtype = dtype;
+      if (dtype != DType::kF16) tensor.encoding = {ir::EncodingKind::kPerTensor, 1.0f, 100};
+      const auto engine = Engine::load(write(), {.threads = 1});
+      ASSERT_FALSE(engine.ok()) << tensor.name;
+      EXPECT_NE(engine.error().message.find("decode"), std::string::npos) << engine.error().message;
+    }
+  }
+}
+
 TEST_F(HostileHead, AnotherBackEndOrMethodIsRefusedByName) {
   head_.backend = "abacus";
   EXPECT_NE(Engine::load(write()).error().message.find("abacus"), std::string::npos);

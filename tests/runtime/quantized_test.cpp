@@ -19,7 +19,7 @@ struct Case {
 std::unique_ptr<TestedModel> open(const std::filesystem::path& model, Phase phase, int64_t context) {
   TestedModelOptions options;
   options.phase = phase;
-  options.threads = 2;
+  options.engine.threads = 2;
   options.context = context;
   auto tested = TestedModel::open(model, options);
   EXPECT_TRUE(tested.ok()) << (tested.ok() ? "" : tested.error().message);

@@ -11,16 +11,38 @@ std::string table_name(const ir::Tensor& tensor) {
   return name;
 }
 
-Status encode_tensor(ir::Tensor& tensor, const StaticForm& form) {
+// Encodings may come from a file that somebody made for another compile, or by hand.
+Status check_encoding(std::string_view name, const TensorEncoding& e, KvFormat kv) {
+  const bool is_kv = name.starts_with("k_") || name.starts_with("v_");
+  if (!is_kv && e.dtype != DType::kU16) {
+    return invalid_argument("the encodings have \"{}\" in {}, and all but keys and values are u16", name,
+                            dtype_name(e.dtype));
+  }
+  if (is_kv && e.dtype != kv_dtype(kv)) {
+    return invalid_argument("the encodings have keys and values (\"{}\") in {}, not {}; use --kv {}, or calibrate anew",
+                            name, dtype_name(e.dtype), kv_format_name(kv), dtype_name(e.dtype));
+  }
+  // The NPU's product of 16-bit with 8-bit numbers is exact around the middle code only.
+  if (e.dtype == DType::kU8 && e.encoding.zero_point != 128) {
+    return invalid_argument(
+        "the encodings have \"{}\" around code {}, and keys and values in u8 need 128; calibrate anew", name,
+        e.encoding.zero_point);
+  }
+  return ok_status();
+}
+
+Status encode_tensor(ir::Tensor& tensor, const StaticForm& form, KvFormat kv) {
   if (form.numbers == StaticForm::Numbers::kFloat16) {
     tensor.dtype = DType::kF16;
     return ok_status();
   }
-  const TensorEncoding* found = form.encodings->find(table_name(tensor));
+  const std::string name = table_name(tensor);
+  const TensorEncoding* found = form.encodings->find(name);
   if (found == nullptr) {
     return invalid_argument("the encodings have no entry for \"{}\"; calibrate this model anew, without --encodings",
                             tensor.name);
   }
+  TANDEM_TRY(check_encoding(name, *found, kv));
   tensor.dtype = found->dtype;
   tensor.encoding = found->encoding;
   return ok_status();
@@ -42,7 +64,7 @@ Status set_encodings(ir::Graph& graph, const PassContext& context) {
         break;
       }
       default:
-        if (tensor.dtype != DType::kI32) TANDEM_TRY(encode_tensor(tensor, form));
+        if (tensor.dtype != DType::kI32) TANDEM_TRY(encode_tensor(tensor, form, context.recipe.kv));
         break;
     }
   }

@@ -18,8 +18,9 @@ class QnnProgram final : public Program {
   size_t method_count() const override { return loaded_->methods.size(); }
   const ir::Graph& method(size_t index) const override { return *loaded_->methods[index].plan.graph; }
   Result<std::unique_ptr<ExecutionContext>> new_context() override { return QnnExecutionContext::create(loaded_); }
-
-  const std::shared_ptr<const LoadedShards>& loaded() const { return loaded_; }
+  std::shared_ptr<uint8_t> allocate_shared(uint64_t bytes) override {
+    return loaded_->heap == nullptr ? nullptr : loaded_->heap->allocate(bytes);
+  }
 
  private:
   std::shared_ptr<const LoadedShards> loaded_;
@@ -70,12 +71,6 @@ Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPo
   prepare(options, platform, *loaded);
   TANDEM_TRY(load_shards(artifact, pool, *loaded));
   return std::unique_ptr<Program>(std::make_unique<QnnProgram>(std::move(loaded)));
-}
-
-std::shared_ptr<uint8_t> allocate_shared(const Program& program, uint64_t bytes) {
-  const auto* const ours = dynamic_cast<const QnnProgram*>(&program);
-  if (ours == nullptr || ours->loaded()->heap == nullptr) return nullptr;
-  return ours->loaded()->heap->allocate(bytes);
 }
 
 }  // namespace tandem::qnn

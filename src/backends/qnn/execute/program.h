@@ -36,9 +36,4 @@ struct QnnOptions {
 Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPool& pool, const QnnOptions& options,
                                               const Platform& platform = Platform::here());
 
-// Memory for a session's states, inputs and outputs that the NPU reads and writes without copies. Null where there is
-// no such memory (always on x86) or `program` is not of this back end: then any memory does. It is found again by its
-// address when it is bound, and must outlive the execution contexts that it was bound to.
-std::shared_ptr<uint8_t> allocate_shared(const Program& program, uint64_t bytes);
-
 }  // namespace tandem::qnn

@@ -121,15 +121,19 @@ class Lowering {
       // Tables first: making the other form takes the matrix apart.
       std::stable_partition(constants.begin(), constants.end(),
                             [](const Constant& constant) { return constant.use.rows_like != nullptr; });
-      for (const Constant& constant : constants) TANDEM_TRY(add_matrix(constant, matrix));
+      for (const Constant& constant : constants) {
+        TANDEM_TRY(add_matrix(constant, matrix, &constant == &constants.back()));
+      }
     }
     return {};
   }
 
-  Status add_matrix(const Constant& constant, WeightMatrix& matrix) {
+  Status add_matrix(const Constant& constant, WeightMatrix& matrix, bool is_last) {
     const Stopwatch making;
     TANDEM_ASSIGN(const TensorSpec spec, constant.use.rows_like != nullptr ? make_table(constant.use, matrix)
                                                                            : make_conv2d(constant.use, matrix));
+    // A table has borrowed nothing, and the library is about to copy it.
+    if (is_last && constant.use.rows_like != nullptr) matrix = WeightMatrix();
     const double each = making.seconds() / static_cast<double>(constant.items.size());
     for (const size_t i : constant.items) {
       const Stopwatch adding;

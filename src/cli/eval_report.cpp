@@ -1,0 +1,141 @@
+#include "cli/eval_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace tandem {
+namespace {
+
+std::string decibels(double value) {
+  if (std::isnan(value)) return "-";
+  return std::isinf(value) && value > 0 ? "equal" : fmt::format("{:.1f}", value);
+}
+
+Json json_decibels(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+void add_answers(const PhaseFigures& figures, Json& json) {
+  if (!figures.answers) return;
+  json["answers_right"] = figures.answers->right;
+  json["answers_asked"] = figures.answers->asked;
+}
+
+int64_t below_noise(const GreedyAgreement& greedy) {
+  return std::ranges::count_if(greedy.partings, [](const Parting& p) { return p.gap < p.noise; });
+}
+
+void add_greedy_text(const GreedyAgreement& greedy, std::string& text) {
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "greedy tokens of device equal to qdq's: {} of {} (noise of the logits {:.4f} rms)\n",
+                 greedy.equal, greedy.steps, greedy.noise);
+  for (const Parting& p : greedy.partings) {
+    fmt::format_to(out,
+                   "  step {}: {} instead of {}; qdq's two best are {:.4f} apart, noise {:.4f} rms, {:.4f} at most\n",
+                   p.step, p.got_token, p.wanted_token, p.gap, p.noise, p.largest_noise);
+  }
+  if (!greedy.partings.empty()) {
+    fmt::format_to(out, "  {} of the {} that part are below the noise\n", below_noise(greedy), greedy.partings.size());
+  }
+}
+
+Json greedy_json(const GreedyAgreement& greedy) {
+  Json partings = Json::array();
+  for (const Parting& p : greedy.partings) {
+    partings.push_back({{"step", p.step},
+                        {"qdq_token", p.wanted_token},
+                        {"device_token", p.got_token},
+                        {"top2_gap", p.gap},
+                        {"noise_rms", p.noise},
+                        {"noise_max", p.largest_noise}});
+  }
+  return {{"steps", greedy.steps},
+          {"equal", greedy.equal},
+          {"noise_rms", greedy.noise},
+          {"below_noise", below_noise(greedy)},
+          {"partings", std::move(partings)}};
+}
+
+void add_layers_text(const std::vector<LayerSqnr>& layers, std::string& text) {
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "SQNR of device against qdq by layer, dB\n{:>7}{:>10}{:>10}{:>10}\n", "layer", "hidden", "keys",
+                 "values");
+  for (const LayerSqnr& layer : layers) {
+    fmt::format_to(out, "{:>7}{:>10}{:>10}{:>10}\n", layer.layer, layer.hidden ? decibels(layer.hidden->db()) : "-",
+                   decibels(layer.keys.db()), decibels(layer.values.db()));
+  }
+}
+
+Json layers_json(const std::vector<LayerSqnr>& layers) {
+  Json list = Json::array();
+  for (const LayerSqnr& layer : layers) {
+    Json json = {{"layer", layer.layer},
+                 {"keys_sqnr_db", json_decibels(layer.keys.db())},
+                 {"values_sqnr_db", json_decibels(layer.values.db())}};
+    if (layer.hidden) json["hidden_sqnr_db"] = json_decibels(layer.hidden->db());
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string one_phase_text(const PhasesReport& report) {
+  const PhaseFigures& figures = report.phases.front();
+  std::string text =
+      fmt::format("perplexity {:.4f} over {} tokens ({} sequences, phase {})\n", figures.perplexity.value(),
+                  figures.perplexity.tokens(), report.sequences, phase_name(figures.phase));
+  if (figures.answers) {
+    text += fmt::format("answers right: {} of {}\n", figures.answers->right, figures.answers->asked);
+  }
+  return text;
+}
+
+Json one_phase_json(const PhasesReport& report) {
+  const PhaseFigures& figures = report.phases.front();
+  Json json = {{"phase", phase_name(figures.phase)},
+               {"perplexity", figures.perplexity.value()},
+               {"tokens", figures.perplexity.tokens()},
+               {"sequences", report.sequences}};
+  add_answers(figures, json);
+  return json;
+}
+
+std::string phases_text(const PhasesReport& report) {
+  std::string text = fmt::format("{:<8}{:>12}{:>12}{:>14}\n", "phase", "perplexity", "to float", "answers right");
+  auto out = std::back_inserter(text);
+  for (const PhaseFigures& figures : report.phases) {
+    const auto ratio = report.ratio_to_float(figures);
+    const bool compares = ratio && figures.phase != Phase::kFloat;
+    fmt::format_to(out, "{:<8}{:>12.4f}{:>12}{:>14}\n", phase_name(figures.phase), figures.perplexity.value(),
+                   compares ? fmt::format("{:+.2f} %", 100.0 * (*ratio - 1.0)) : "",
+                   figures.answers ? fmt::format("{} of {}", figures.answers->right, figures.answers->asked) : "");
+  }
+  fmt::format_to(out, "{} tokens in {} sequences\n", report.phases.front().perplexity.tokens(), report.sequences);
+  if (report.logits) {
+    fmt::format_to(out, "SQNR of device's logits against qdq's: {} dB\n", decibels(report.logits->db()));
+  }
+  if (report.greedy) add_greedy_text(*report.greedy, text);
+  if (!report.layers.empty()) add_layers_text(report.layers, text);
+  return text;
+}
+
+Json phases_json(const PhasesReport& report) {
+  Json phases = Json::array();
+  for (const PhaseFigures& figures : report.phases) {
+    Json phase = {{"phase", phase_name(figures.phase)}, {"perplexity", figures.perplexity.value()}};
+    if (const auto ratio = report.ratio_to_float(figures)) phase["ratio_to_float"] = *ratio;
+    add_answers(figures, phase);
+    phases.push_back(std::move(phase));
+  }
+  Json json = {{"phases", std::move(phases)},
+               {"tokens", report.phases.front().perplexity.tokens()},
+               {"sequences", report.sequences}};
+  if (report.logits) json["logits_sqnr_db"] = json_decibels(report.logits->db());
+  if (report.greedy) json["greedy"] = greedy_json(*report.greedy);
+  if (!report.layers.empty()) json["layers"] = layers_json(report.layers);
+  return json;
+}
+
+}  // namespace tandem

@@ -1,0 +1,19 @@
+// What `tandem eval` found, for a person and as JSON.
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+#include "eval/phases.h"
+
+namespace tandem {
+
+// Of --phase: one phase alone.
+std::string one_phase_text(const PhasesReport& report);
+Json one_phase_json(const PhasesReport& report);
+
+// Of --phases: side by side. A ratio in dB that is infinite, because two phases are equal, is null in JSON.
+std::string phases_text(const PhasesReport& report);
+Json phases_json(const PhasesReport& report);
+
+}  // namespace tandem

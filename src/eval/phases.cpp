@@ -1,0 +1,158 @@
+#include "eval/phases.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+TestedModel* find_model(const PhaseModels& models, Phase phase) {
+  const auto it = std::ranges::find_if(models, [&](const auto& model) { return model->phase() == phase; });
+  return it == models.end() ? nullptr : it->get();
+}
+
+class Measurement {
+ public:
+  Measurement(const PhaseModels& models, const Material& material, const ProgressCallback& progress)
+      : models_(models),
+        material_(material),
+        progress_(progress),
+        qdq_(find_model(models, Phase::kQdq)),
+        device_(find_model(models, Phase::kDevice)) {
+    for (const auto& model : models) report_.phases.push_back({model->phase(), {}, {}});
+    report_.sequences = material.sequences.size();
+  }
+
+  bool compares() const { return qdq_ != nullptr && device_ != nullptr; }
+  PhasesReport take() { return std::move(report_); }
+
+  Status perplexity() {
+    if (compares()) report_.logits.emplace();
+    for (const std::vector<int32_t>& sequence : material_.sequences) {
+      if (sequence.size() < 2) continue;
+      for (size_t i = 0; i < models_.size(); ++i) {
+        TestedModel& model = *models_[i];
+        if (compares() && &model == qdq_) continue;  // Beside the device.
+        TANDEM_TRY(&model == device_ && compares() ? score_both(sequence) : score_one(i, sequence));
+      }
+    }
+    return ok_status();
+  }
+
+  Status answers(int64_t limit) {
+    for (size_t i = 0; i < models_.size(); ++i) {
+      const auto tell = [&](Progress progress) {
+        progress.stage = fmt::format("answers, {}", phase_name(models_[i]->phase()));
+        if (progress_) progress_(progress);
+      };
+      TANDEM_ASSIGN(report_.phases[i].answers, ask_questions(*models_[i], material_.conversations, limit, tell));
+    }
+    return ok_status();
+  }
+
+  Status greedy(int64_t steps, const std::string& prompt_text) {
+    TANDEM_ASSIGN(const std::vector<int32_t> prompt, prompt_of(material_, prompt_text, *device_));
+    TANDEM_ASSIGN(report_.greedy, compare_greedy(*qdq_, *device_, prompt, steps,
+                                                 [&](int64_t done) { tell("greedy tokens", done, steps); }));
+    return ok_status();
+  }
+
+  // The beginning of the first sequence.
+  Status layers(int64_t count) {
+    tell("layers", 0, 1);
+    const std::vector<int32_t>& first =
+        *std::ranges::find_if(material_.sequences, [](const auto& sequence) { return sequence.size() > 1; });
+    const auto tokens = std::span(first).first(std::min(first.size() - 1, static_cast<size_t>(count)));
+    TANDEM_ASSIGN(report_.layers, compare_layers(*qdq_, *device_, tokens));
+    return ok_status();
+  }
+
+ private:
+  void tell(std::string stage, int64_t done, int64_t total) const {
+    if (progress_) progress_({std::move(stage), static_cast<uint64_t>(done), static_cast<uint64_t>(total)});
+  }
+  void tell_row() { tell("perplexity", ++rows_, material_.scored_tokens() * static_cast<int64_t>(models_.size())); }
+  PhaseFigures& figures(const TestedModel* model) {
+    return *std::ranges::find(report_.phases, model->phase(), &PhaseFigures::phase);
+  }
+
+  // The last token of a sequence is only a target.
+  Status score_one(size_t index, const std::vector<int32_t>& tokens) {
+    Perplexity& perplexity = report_.phases[index].perplexity;
+    return models_[index]->score(std::span(tokens).first(tokens.size() - 1),
+                                 [&](size_t i, std::span<const float> logits) {
+                                   tell_row();
+                                   return perplexity.add(logits, tokens[i + 1]);
+                                 });
+  }
+
+  Status score_both(const std::vector<int32_t>& tokens) {
+    Perplexity& qdq = figures(qdq_).perplexity;
+    Perplexity& device = figures(device_).perplexity;
+    return score_side_by_side(*qdq_, *device_, std::span(tokens).first(tokens.size() - 1),
+                              [&](size_t i, std::span<const float> wanted, std::span<const float> got) -> Status {
+                                tell_row();
+                                tell_row();
+                                report_.logits->add(wanted, got);
+                                TANDEM_TRY(qdq.add(wanted, tokens[i + 1]));
+                                return device.add(got, tokens[i + 1]);
+                              });
+  }
+
+  const PhaseModels& models_;
+  const Material& material_;
+  const ProgressCallback& progress_;
+  TestedModel* qdq_;
+  TestedModel* device_;
+  PhasesReport report_;
+  int64_t rows_ = 0;
+};
+
+}  // namespace
+
+const PhaseFigures* PhasesReport::find(Phase phase) const {
+  const auto it = std::ranges::find(phases, phase, &PhaseFigures::phase);
+  return it == phases.end() ? nullptr : &*it;
+}
+
+std::optional<double> PhasesReport::ratio_to_float(const PhaseFigures& figures) const {
+  const PhaseFigures* exact = find(Phase::kFloat);
+  if (exact == nullptr) return std::nullopt;
+  return figures.perplexity.value() / exact->perplexity.value();
+}
+
+Result<PhaseModels> open_phases(const std::filesystem::path& path, std::span<const Phase> phases,
+                                const TestedModelOptions& options) {
+  PhaseModels models;
+  for (const Phase phase : phases) {
+    if (find_model(models, phase) != nullptr) return invalid_argument("the phase {} is there twice", phase_name(phase));
+    TestedModelOptions own = options;
+    own.phase = phase;
+    TANDEM_ASSIGN(std::unique_ptr<TestedModel> model, TestedModel::open(path, own));
+    models.push_back(std::move(model));
+  }
+  return models;
+}
+
+int64_t smallest_context(const PhaseModels& models) {
+  int64_t context = INT64_MAX;
+  for (const auto& model : models) context = std::min(context, model->context());
+  return context;
+}
+
+Result<PhasesReport> measure_phases(const PhaseModels& models, const Material& material, const PhasesOptions& options,
+                                    const ProgressCallback& progress) {
+  if (models.empty()) return invalid_argument("no phase to measure");
+  Measurement measurement(models, material, progress);
+  if ((options.greedy > 0 || options.layer_tokens > 0) && !measurement.compares()) {
+    return invalid_argument("greedy tokens and layers are compared between qdq and device; give --phases qdq,device");
+  }
+  TANDEM_TRY(measurement.perplexity());
+  if (options.layer_tokens > 0) TANDEM_TRY(measurement.layers(options.layer_tokens));
+  if (options.greedy > 0) TANDEM_TRY(measurement.greedy(options.greedy, options.prompt));
+  if (options.answers > 0 && !material.conversations.empty()) TANDEM_TRY(measurement.answers(options.answers));
+  return measurement.take();
+}
+
+}  // namespace tandem

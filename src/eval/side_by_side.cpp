@@ -1,0 +1,97 @@
+#include "eval/side_by_side.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+Status check_alike(const TestedModel& wanted, const TestedModel& got) {
+  if (wanted.vocab_size() == got.vocab_size()) return ok_status();
+  return invalid_argument("models with vocabularies of {} and {} cannot be compared", wanted.vocab_size(),
+                          got.vocab_size());
+}
+
+int32_t best_of(std::span<const float> logits) {
+  return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+Parting describe_parting(int64_t step, std::span<const float> wanted, std::span<const float> got) {
+  Parting parting{.step = step, .wanted_token = best_of(wanted), .got_token = best_of(got)};
+  float second = -INFINITY;
+  double squares = 0.0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (static_cast<int32_t>(i) != parting.wanted_token) second = std::max(second, wanted[i]);
+    const double difference = std::abs(static_cast<double>(got[i]) - wanted[i]);
+    squares += difference * difference;
+    parting.largest_noise = std::max(parting.largest_noise, difference);
+  }
+  parting.gap = static_cast<double>(wanted[static_cast<size_t>(parting.wanted_token)]) - second;
+  parting.noise = std::sqrt(squares / static_cast<double>(wanted.size()));
+  return parting;
+}
+
+}  // namespace
+
+Status score_side_by_side(TestedModel& wanted, TestedModel& got, std::span<const int32_t> tokens,
+                          const RowsCallback& on_rows) {
+  TANDEM_TRY(check_alike(wanted, got));
+  wanted.restart();
+  got.restart();
+  // Parts as long as the longest call: both then make the same calls as for the whole.
+  const auto part = static_cast<size_t>(std::max(wanted.longest_call(), got.longest_call()));
+  const auto vocabulary = static_cast<size_t>(wanted.vocab_size());
+  std::vector<float> rows;
+  for (size_t done = 0; done < tokens.size();) {
+    const auto now = tokens.subspan(done, std::min(part, tokens.size() - done));
+    rows.resize(now.size() * vocabulary);
+    TANDEM_TRY(wanted.feed(now, TokenRunner::Logits::kAll, [&](size_t i, std::span<const float> logits) {
+      std::ranges::copy(logits, rows.begin() + static_cast<std::ptrdiff_t>(i * vocabulary));
+      return ok_status();
+    }));
+    TANDEM_TRY(got.feed(now, TokenRunner::Logits::kAll, [&](size_t i, std::span<const float> logits) {
+      return on_rows(done + i, std::span(rows).subspan(i * vocabulary, vocabulary), logits);
+    }));
+    done += now.size();
+  }
+  return ok_status();
+}
+
+Result<GreedyAgreement> compare_greedy(TestedModel& wanted, TestedModel& got, std::span<const int32_t> prompt,
+                                       int64_t steps, const std::function<void(int64_t done)>& on_step) {
+  TANDEM_TRY(check_alike(wanted, got));
+  if (prompt.empty()) return invalid_argument("the prompt has no tokens; give one with --prompt");
+  GreedyAgreement agreement;
+  Sqnr noise;
+  std::vector<float> rows[2];
+  const auto keep_in = [](std::vector<float>& row) {
+    return [&row](size_t, std::span<const float> logits) {
+      row.assign(logits.begin(), logits.end());
+      return ok_status();
+    };
+  };
+  wanted.restart();
+  got.restart();
+  const int64_t room = std::min(wanted.context(), got.context()) - static_cast<int64_t>(prompt.size());
+  std::vector<int32_t> next(prompt.begin(), prompt.end());
+  for (int64_t step = 0; step < std::min(steps, room + 1); ++step) {
+    TANDEM_TRY(wanted.feed(next, TokenRunner::Logits::kLast, keep_in(rows[0])));
+    TANDEM_TRY(got.feed(next, TokenRunner::Logits::kLast, keep_in(rows[1])));
+    noise.add(rows[0], rows[1]);
+    const int32_t best = best_of(rows[0]);
+    ++agreement.steps;
+    if (best == best_of(rows[1])) {
+      ++agreement.equal;
+    } else {
+      agreement.partings.push_back(describe_parting(step, rows[0], rows[1]));
+    }
+    next = {best};
+    if (on_step) on_step(step + 1);
+  }
+  if (noise.count > 0) agreement.noise = std::sqrt(noise.noise / static_cast<double>(noise.count));
+  return agreement;
+}
+
+}  // namespace tandem

@@ -1,0 +1,235 @@
+// Compiled for Qualcomm's emulator and run on it, against the reference interpreter on the same graphs.
+#include <gtest/gtest.h>
+
+#include "compiler_npu/npu_support.h"
+
+namespace tandem {
+namespace {
+
+using test::TempFolder;
+
+// The noise of the library's arithmetic. It is mostly that of keys and values in u8 whose code the last bit decides:
+// with u16 there are 20 dB more. These models are random, and a few heads wide: one code matters more than in real
+// ones.
+constexpr double kDeviceNoise = 38.0;
+
+double log_sqnr(const char* what, const std::vector<float>& wanted, const std::vector<float>& got) {
+  const double db = test::sqnr_db(wanted, got);
+  std::printf("[ sqnr     ] %s: %.1f dB\n", what, db);
+  testing::Test::RecordProperty(what, std::to_string(db));
+  return db;
+}
+
+std::vector<int32_t> prompt_of(const char* family) {
+  auto tokens = test::golden_prompt(family);
+  tokens.resize(20);
+  return tokens;
+}
+
+TEST(Emulator, ComputesWhatTheReferenceDoes) {
+  TANDEM_NEEDS_QNN();
+  // Biases; norms of queries and keys; heads and widths that nothing divides.
+  for (const char* family : {"qwen2_5", "qwen3", "smollm2"}) {
+    SCOPED_TRACE(family);
+    const TempFolder folder;
+    const auto report = test::must_compile(test::golden_dir(family), folder / "x.tdm", test::npu_options("w4"));
+    EXPECT_EQ(report.methods, (std::vector<std::string>{"decode", "prefill_8"}));
+    EXPECT_EQ(report.kv, KvFormat::kU8);
+    EXPECT_EQ(report.shards.size(), 1u);
+    EXPECT_EQ(report.segments_reused, 0u);
+    EXPECT_EQ(folder.entries(), 1u) << "something was left behind";
+    const auto prompt = prompt_of(family);
+    const auto qdq = test::phase_logits(folder / "x.tdm", test::golden_dir(family), Phase::kQdq, prompt);
+    EXPECT_GE(log_sqnr(family, qdq, test::device_logits(folder / "x.tdm", prompt)), kDeviceNoise);
+  }
+}
+
+TEST(Emulator, ShardsAndModesGiveTheSameTokens) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  const auto checkpoint = test::golden_dir("qwen3");
+  const auto prompt = prompt_of("qwen3");
+  std::vector<float> expected;
+  std::vector<int32_t> tokens;
+  for (const auto& prefill : {std::vector<int64_t>{8}, {}}) {
+    for (const int shards : {1, 3}) {
+      SCOPED_TRACE(std::to_string(shards) + (prefill.empty() ? " shards, kv" : " shards, hybrid"));
+      CompileOptions options = test::npu_options("w8", prefill);
+      options.npu.shards = shards;
+      const auto report = test::must_compile(checkpoint, folder / "x.tdm", options);
+      EXPECT_EQ(report.shards.size(), static_cast<size_t>(shards));
+      const auto engine = test::load_npu(folder / "x.tdm");
+      ASSERT_NE(engine, nullptr);
+      EXPECT_EQ(engine->mode(), prefill.empty() ? Mode::kKv : Mode::kHybrid);
+      const auto session = test::new_session(*engine);
+      const auto logits = test::score(*session, prompt);
+      const auto greedy = test::greedy(*session, std::vector<int32_t>{1}, 6);
+      if (tokens.empty()) {
+        tokens = greedy;
+        expected = logits;
+        ASSERT_EQ(tokens.size(), 6u);
+      }
+      EXPECT_EQ(greedy, tokens);
+      if (prefill.empty()) {
+        // Other graphs of the same numbers.
+        EXPECT_GE(log_sqnr("kv against hybrid", expected, logits), kDeviceNoise);
+      } else {
+        EXPECT_TRUE(logits == expected) << "the border between shards costs nothing";
+      }
+    }
+  }
+}
+
+TEST(Emulator, HalfPrecisionIsCloseToFloat) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  const auto checkpoint = test::golden_dir("llama3_2");
+  const auto report = test::must_compile(checkpoint, folder / "x.tdm", test::npu_options("fp16"));
+  EXPECT_EQ(report.kv, KvFormat::kFp16);
+  const auto prompt = prompt_of("llama3_2");
+  const auto got = test::device_logits(folder / "x.tdm", prompt);
+  const auto exact = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kFloat, prompt);
+  EXPECT_GE(log_sqnr("fp16 against float", exact, got), 40.0);
+  const auto qdq = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kQdq, prompt);
+  EXPECT_GE(log_sqnr("fp16 against its reference", qdq, got), 40.0);
+}
+
+TEST(Emulator, SixteenBitKeysAreNoWorseThanEight) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  const auto checkpoint = test::golden_dir("qwen3");
+  const auto prompt = prompt_of("qwen3");
+  const auto exact = test::phase_logits({}, checkpoint, Phase::kFloat, prompt);
+  std::map<KvFormat, double> quality;
+  for (const KvFormat kv : {KvFormat::kU8, KvFormat::kU16}) {
+    CompileOptions options = test::npu_options("w8");
+    options.kv = kv;
+    EXPECT_EQ(test::must_compile(checkpoint, folder / "x.tdm", options).kv, kv);
+    const auto artifact = Artifact::open(folder / "x.tdm");
+    const ir::Graph& decode = artifact->head().methods[0];
+    EXPECT_EQ(decode.at(*decode.find("k_cache.0")).dtype, kv_dtype(kv));
+    const auto got = test::device_logits(folder / "x.tdm", prompt);
+    const auto qdq = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kQdq, prompt);
+    EXPECT_GE(log_sqnr(kv == KvFormat::kU8 ? "u8" : "u16", qdq, got), kDeviceNoise);
+    quality[kv] = log_sqnr(kv == KvFormat::kU8 ? "u8 against float" : "u16 against float", exact, got);
+  }
+  EXPECT_GE(quality[KvFormat::kU16], quality[KvFormat::kU8] - 0.5);
+}
+
+TEST(Emulator, HeadsApartComputeTheSame) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  const auto checkpoint = test::golden_dir("qwen3");
+  const auto prompt = prompt_of("qwen3");
+  CompileOptions options = test::npu_options("w8");
+  test::must_compile(checkpoint, folder / "together.tdm", options);
+  options.npu.split_heads = true;
+  options.npu.shards = 2;
+  test::must_compile(checkpoint, folder / "apart.tdm", options);
+  const auto together = test::device_logits(folder / "together.tdm", prompt);
+  const auto apart = test::device_logits(folder / "apart.tdm", prompt);
+  const auto qdq = test::phase_logits(folder / "apart.tdm", checkpoint, Phase::kQdq, prompt);
+  EXPECT_GE(log_sqnr("heads apart, against their reference", qdq, apart), kDeviceNoise);
+  const auto exact = test::phase_logits({}, checkpoint, Phase::kFloat, prompt);
+  const double noise = log_sqnr("heads together, against float", exact, together);
+  EXPECT_GE(log_sqnr("heads apart, against float", exact, apart), noise - 2.0);
+}
+
+TEST(Emulator, TracesAreOutputsOfTheFile) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  CompileOptions options = test::npu_options("w8");
+  options.npu.trace = true;
+  options.npu.shards = 2;
+  test::must_compile(test::golden_dir("qwen3"), folder / "x.tdm", options);
+  const auto artifact = Artifact::open(folder / "x.tdm");
+  ASSERT_TRUE(artifact.ok());
+  for (const ir::Graph& method : artifact->head().methods) {
+    for (const char* name : {"layers.0.mlp.residual", "layers.1.mlp.residual"}) {
+      EXPECT_EQ(method.at(*method.find(name)).role, ir::TensorRole::kOutput);
+    }
+  }
+  EXPECT_FALSE(test::device_logits(folder / "x.tdm", prompt_of("qwen3")).empty());
+}
+
+// The model that everybody sees first.
+TEST(Emulator, TheDemoTellsTheReferencesStory) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  CompileOptions options = test::npu_options("w4", {32});
+  options.context = 128;
+  test::must_compile(test::demo_dir(), folder / "demo.tdm", options);
+  const auto engine = test::load_npu(folder / "demo.tdm");
+  ASSERT_NE(engine, nullptr);
+  const std::vector<Message> messages = {{"user", "Tell me a story about a fox named Leo."}};
+  const auto text = engine->render_chat(messages, true);
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  const auto prompt = *engine->encode(*text, false);
+  const auto tokens = test::greedy(*test::new_session(*engine), prompt, 8);
+  TestedModelOptions qdq;
+  qdq.phase = Phase::kQdq;
+  qdq.engine.threads = 2;
+  qdq.checkpoint = test::demo_dir();
+  auto reference = TestedModel::open(folder / "demo.tdm", qdq);
+  ASSERT_TRUE(reference.ok()) << reference.error().message;
+  const auto expected = (*reference)->generate_greedy(prompt, 8);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  EXPECT_EQ(tokens, *expected);
+  std::printf("[ says     ] %s\n", engine->decode(tokens, true)->c_str());
+}
+
+// For a phone: prefill and decode share one set of weights.
+TEST(Device, SharedWeightsAreThereOnce) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  CompileOptions options = test::npu_options("w4", {32});
+  options.context = 512;
+  options.npu.emulator = false;
+  const auto hybrid = test::must_compile(test::demo_dir(), folder / "hybrid.tdm", options);
+  options.prefill = {};
+  const auto kv = test::must_compile(test::demo_dir(), folder / "kv.tdm", options);
+  EXPECT_TRUE(hybrid.one_weight_set);
+  const auto binaries = [](const std::filesystem::path& file) {
+    const auto artifact = Artifact::open(file);
+    EXPECT_TRUE(artifact.ok());
+    EXPECT_EQ(artifact->head().device.weight_shared, artifact->head().methods.size() > 1);
+    EXPECT_EQ(artifact->head().device.arch, 79);
+    uint64_t bytes = 0;
+    for (const Shard& shard : artifact->head().shards) bytes += shard.binary.size;
+    return static_cast<double>(bytes);
+  };
+  const double ratio = binaries(folder / "hybrid.tdm") / binaries(folder / "kv.tdm");
+  std::printf("[ size     ] prefill and decode: %.3f x decode alone\n", ratio);
+  EXPECT_LE(ratio, 1.1);
+  const auto engine = Engine::load(folder / "hybrid.tdm", test::npu_engine_options());
+  ASSERT_FALSE(engine.ok()) << "the x86 library would crash";
+  EXPECT_HAS(engine.error().message, "share their weights");
+  EXPECT_HAS(engine.error().message, "--emulator");
+}
+
+// The encodings of a compile, taken for the next one, give the same file.
+TEST(Encodings, ExportedAndImportedGiveTheSameFile) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  CompileOptions options = test::npu_options("w8");
+  options.calibration.export_encodings = folder / "encodings.json";
+  options.calibration.report = folder / "report.html";
+  test::must_compile(test::golden_dir("qwen3"), folder / "a.tdm", options);
+  EXPECT_GT(std::filesystem::file_size(folder / "report.html"), 1000u);
+  options = test::npu_options("w8");
+  options.calibration.import_encodings = folder / "encodings.json";
+  test::must_compile(test::golden_dir("qwen3"), folder / "b.tdm", options);
+  EXPECT_TRUE(test::read_file(folder / "a.tdm") == test::read_file(folder / "b.tdm"));
+  const size_t before = folder.entries();
+  const auto other = compile(test::golden_dir("qwen2_5"), folder / "c.tdm", options);
+  ASSERT_FALSE(other.ok());
+  EXPECT_HAS(other.error().message, "calibrate this model anew");
+  EXPECT_FALSE(std::filesystem::exists(folder / "c.tdm"));
+  // Encodings in a work folder that could be gone on from would be those that were refused.
+  EXPECT_EQ(folder.entries(), before);
+  test::write_file(folder / "encodings.json", "{\"version\": ");
+  EXPECT_FALSE(compile(test::golden_dir("qwen3"), folder / "c.tdm", options).ok());
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,296 @@
+// The passes for fixed graphs: in float they change nothing of what a model computes, whole or in shards.
+#include <gtest/gtest.h>
+
+#include "compiler/passes/passes.h"
+#include "compiler_npu/chained_program.h"
+#include "compiler_npu/npu_support.h"
+#include "ir/verifier.h"
+#include "models/sliced_weights.h"
+
+namespace tandem {
+namespace {
+
+using ir::OpKind;
+using ir::TensorRole;
+
+constexpr int64_t kContext = 64;
+// Sums in another order; a wrong scale, slot or head is off by a thousand times this.
+constexpr double kTolerance = 1e-5;
+
+std::vector<MethodShape> shapes() { return {{"decode", 1, kContext}, {"prefill_16", 16, kContext}}; }
+
+ir::Graph static_graph(const ModelPlan& plan, const MethodShape& shape, const StaticForm& form) {
+  const Recipe recipe;
+  ir::Graph graph = build_graph(plan, shape);
+  const Status status = run_passes(graph, {plan, recipe, {}, &form}, {});
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return graph;
+}
+
+std::vector<ir::Graph> static_graphs(const ModelPlan& plan, const StaticForm& form) {
+  std::vector<ir::Graph> graphs;
+  for (const MethodShape& shape : shapes()) graphs.push_back(static_graph(plan, shape, form));
+  return graphs;
+}
+
+int64_t count(const ir::Graph& graph, OpKind kind) {
+  return std::ranges::count_if(graph.ops, [&](const ir::Op& op) { return op.kind == kind; });
+}
+
+// A shard gives what others need, and nothing twice: its new keys and values and the state behind its last layer.
+void expect_border(const ir::Graph& part, const ShardRange& shard) {
+  for (const ir::Tensor& tensor : part.tensors) {
+    if (tensor.role == TensorRole::kOutput && !tensor.name.starts_with("k_new.") &&
+        !tensor.name.starts_with("v_new.")) {
+      EXPECT_EQ(tensor.name, "layers." + std::to_string(shard.layer_end - 1) + ".mlp.residual") << part.name;
+    }
+    const bool is_hidden = tensor.role == TensorRole::kInput && tensor.dtype == DType::kF32 && tensor.name != "mask";
+    if (is_hidden && shard.layer_begin == 0) {
+      EXPECT_EQ(tensor.name, "embedding.out") << part.name;
+    } else if (is_hidden) {
+      EXPECT_EQ(tensor.name, "layers." + std::to_string(shard.layer_begin - 1) + ".mlp.residual") << part.name;
+    }
+  }
+}
+
+class StaticFormOf : public testing::TestWithParam<const char*> {
+ protected:
+  std::vector<float> in_place_logits() {
+    std::vector<ir::Graph> graphs;
+    for (const MethodShape& shape : shapes()) graphs.push_back(build_graph(model_.plan(), shape));
+    const auto program = make_reference_program(std::move(graphs), model_.weights(), pool_);
+    return test::logits_of(*program, model_.plan().vocab_size, prompt_);
+  }
+  std::vector<float> static_logits(const StaticForm& form) {
+    const auto program = make_reference_program(static_graphs(model_.plan(), form), sliced_, pool_);
+    return test::logits_of(*program, model_.plan().vocab_size, prompt_);
+  }
+
+  const test::OpenedModel model_{test::golden_dir(GetParam())};
+  const SlicedWeights sliced_{model_.weights()};
+  const std::vector<int32_t> prompt_ = test::golden_prompt(GetParam());
+  ThreadPool pool_{2};
+};
+
+TEST_P(StaticFormOf, GivesTheLogitsOfTheFormInPlace) {
+  const auto expected = in_place_logits();
+  ASSERT_EQ(expected.size(), prompt_.size() * static_cast<size_t>(model_.plan().vocab_size));
+  EXPECT_LE(test::worst_difference(expected, static_logits({})), kTolerance * test::standard_deviation(expected));
+}
+
+TEST_P(StaticFormOf, GivesThemWithHeadsApart) {
+  const auto expected = in_place_logits();
+  StaticForm form;
+  form.split_heads = true;
+  EXPECT_LE(test::worst_difference(expected, static_logits(form)), kTolerance * test::standard_deviation(expected));
+  // One attention per query head, one pair of caches per key head, and nothing left of the projections of all heads.
+  const ir::Graph graph = static_graph(model_.plan(), shapes()[0], form);
+  const auto layers = static_cast<int64_t>(model_.plan().layers.size());
+  EXPECT_EQ(count(graph, OpKind::kSoftmax), layers * model_.plan().heads);
+  EXPECT_EQ(count(graph, OpKind::kAppendRows), layers * model_.plan().kv_heads * 2);
+  for (const ir::Tensor& tensor : graph.tensors) {
+    EXPECT_NE(tensor.name, "layers.0.attention.q");
+    if (tensor.role == TensorRole::kState) {
+      EXPECT_EQ(tensor.shape[0], 1) << tensor.name;
+    }
+  }
+}
+
+TEST_P(StaticFormOf, GivesTheSameBitsInShards) {
+  for (const bool split_heads : {false, true}) {
+    for (const bool on_host : {false, true}) {
+      StaticForm form;
+      form.split_heads = split_heads;
+      form.embedding_on_host = on_host;
+      const auto whole = static_graphs(model_.plan(), form);
+      const auto expected = static_logits(form);
+      const auto layers = static_cast<int>(model_.plan().layers.size());
+      for (int shards = 1; shards <= layers + 1; ++shards) {
+        SCOPED_TRACE(std::to_string(shards) + " shards");
+        const auto plan = plan_shards(model_.plan(), Recipe(), {shards, 1});
+        ASSERT_TRUE(plan.ok()) << plan.error().message;
+        ASSERT_EQ(plan->size(), static_cast<size_t>(shards));
+        std::vector<test::ChainedProgram::Method> methods;
+        for (const ir::Graph& graph : whole) {
+          std::vector<ir::Graph> parts;
+          if (on_host) {
+            // The CPU's part.
+            ir::Graph lookup = graph;
+            std::erase_if(lookup.ops, [](const ir::Op& op) { return op.kind != OpKind::kEmbedding; });
+            lookup.at(lookup.ops[0].outputs[0]).role = TensorRole::kOutput;
+            parts.push_back(std::move(lookup));
+          }
+          for (const ShardRange& shard : *plan) {
+            if (!shard.has_layers()) continue;
+            auto part = extract_layers(graph, shard);
+            ASSERT_TRUE(part.ok()) << part.error().message;
+            EXPECT_EQ(part->name, graph.name + "." + shard.name);
+            expect_border(*part, shard);
+            parts.push_back(*std::move(part));
+          }
+          methods.push_back({graph, std::move(parts)});
+        }
+        const auto head = extract_head(static_graph(model_.plan(), {"head", 1, kContext}, form));
+        ASSERT_TRUE(head.ok()) << head.error().message;
+        test::ChainedProgram program(std::move(methods), *head, sliced_, pool_);
+        EXPECT_TRUE(test::logits_of(program, model_.plan().vocab_size, prompt_) == expected);
+      }
+    }
+  }
+}
+
+// One call of a method whose cache is empty.
+void run_once(Program& program, MethodMemory& memory, std::span<const int32_t> tokens) {
+  const auto n = static_cast<int64_t>(tokens.size());
+  std::ranges::copy(tokens, static_cast<int32_t*>(memory.find(program, 0, "tokens")));
+  auto* positions = static_cast<int32_t*>(memory.find(program, 0, "positions"));
+  auto* mask = static_cast<float*>(memory.find(program, 0, "mask"));
+  const ir::Graph& graph = program.method(0);
+  const int64_t columns = graph.at(*graph.find("mask")).shape[1], first = columns - n;
+  for (int64_t i = 0; i < n; ++i) {
+    positions[i] = static_cast<int32_t>(i);
+    for (int64_t j = 0; j < columns; ++j) mask[i * columns + j] = j >= first && j - first <= i ? 0.0f : -INFINITY;
+  }
+  memory.bindings(0).rows = n;
+  const auto context = program.new_context();
+  const Status status = (*context)->run(0, memory.bindings(0));
+  EXPECT_TRUE(status.ok()) << status.error().message;
+}
+
+// What `tandem eval` compares layer by layer.
+TEST_P(StaticFormOf, TracesWhatIsBetweenTheLayers) {
+  const auto tokens = std::span(prompt_).first(7);
+  const MethodShape shape{"prefill_7", 7, 7};
+  std::map<std::string, std::vector<float>> hidden;
+  const auto remember = [&](const ir::Op&, const ir::Tensor& output, std::span<const float> values) {
+    if (output.name.ends_with(".mlp.residual")) hidden[output.name].assign(values.begin(), values.end());
+    return ok_status();
+  };
+  const auto in_place = make_reference_program({build_graph(model_.plan(), shape)}, model_.weights(), pool_, remember);
+  auto memory = MethodMemory::allocate(*in_place);
+  ASSERT_TRUE(memory.ok());
+  run_once(*in_place, *memory, tokens);
+  ASSERT_EQ(hidden.size(), model_.plan().layers.size());
+
+  StaticForm form;
+  form.trace = true;
+  const auto program = make_reference_program({static_graph(model_.plan(), shape, form)}, sliced_, pool_);
+  memory = MethodMemory::allocate(*program);
+  ASSERT_TRUE(memory.ok());
+  run_once(*program, *memory, tokens);
+  for (const auto& [name, expected] : hidden) {
+    const auto* data = static_cast<const float*>(memory->find(*program, 0, name));
+    ASSERT_NE(data, nullptr) << name << " is no output";
+    const std::vector<float> got(data, data + expected.size());
+    EXPECT_LE(test::worst_difference(expected, got), kTolerance * test::standard_deviation(expected)) << name;
+  }
+  // The logits are the same with and without, to the bit, and without there are no traces.
+  EXPECT_TRUE(static_logits(form) == static_logits({}));
+  for (const ir::Tensor& tensor : static_graph(model_.plan(), shape, {}).tensors) {
+    EXPECT_FALSE(tensor.role == TensorRole::kOutput && tensor.name.ends_with("residual")) << tensor.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, StaticFormOf, testing::ValuesIn(test::kGoldenFamilies),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(StaticPasses, HaveOneJobEach) {
+  const test::OpenedModel model(test::golden_dir("qwen2_5"));  // With biases.
+  std::vector<std::string> names;
+  std::map<std::string, ir::Graph> after;
+  ir::Graph graph = build_graph(model.plan(), shapes()[1]);
+  const Recipe recipe;
+  const StaticForm form;
+  ASSERT_TRUE(run_passes(graph, {model.plan(), recipe, {}, &form}, [&](std::string_view pass, const ir::Graph& g) {
+                names.emplace_back(pass);
+                after.emplace(pass, g);
+              }).ok());
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"build", "split_bias", "expand_silu", "split_attention_heads", "expand_attention",
+                                      "settle_outputs", "place_embedding", "set_encodings"}));
+  EXPECT_EQ(count(after["build"], OpKind::kAddVector), 0);
+  EXPECT_EQ(count(after["split_bias"], OpKind::kAddVector), 6) << "q, k and v of two layers";
+  for (const ir::Op& op : after["split_bias"].ops) {
+    if (op.kind == OpKind::kLinear) {
+      EXPECT_EQ(op.inputs.size(), 2u);
+    }
+  }
+  EXPECT_EQ(count(after["split_bias"], OpKind::kSilu), 2);
+  EXPECT_EQ(count(after["expand_silu"], OpKind::kSilu), 0);
+  EXPECT_EQ(count(after["expand_silu"], OpKind::kSigmoid), 2);
+  EXPECT_EQ(count(after["expand_silu"], OpKind::kAttention), 2);
+  const ir::Graph& expanded = after["expand_attention"];
+  for (const OpKind kind : {OpKind::kAttention, OpKind::kStoreKv, OpKind::kMaskToFloat}) {
+    EXPECT_EQ(count(expanded, kind), 0) << op_kind_name(kind);
+  }
+  EXPECT_EQ(count(expanded, OpKind::kMatMul), 4);
+  EXPECT_EQ(count(expanded, OpKind::kConvert), 1);
+  EXPECT_EQ(expanded.at(*expanded.find("mask")).shape, (std::vector<int64_t>{16, kContext + 16}));
+  EXPECT_EQ(expanded.at(*expanded.find("k_new.1")).shape, (std::vector<int64_t>{2, 16, 16}));
+  EXPECT_EQ(expanded.at(*expanded.find("k_new.1")).role, TensorRole::kOutput);
+  EXPECT_EQ(count(after["settle_outputs"], OpKind::kConvert), 0);
+}
+
+// The same graphs come out of files that anybody may have made.
+TEST(StaticGraphs, AreVerifiedInEveryNumber) {
+  const test::OpenedModel model(test::golden_dir("qwen2_5"));
+  StaticForm form;
+  for (const bool split_heads : {false, true}) {
+    form.split_heads = split_heads;
+    const ir::Graph whole = static_graph(model.plan(), {"prefill_4", 4, 16}, form);
+    ASSERT_TRUE(ir::verify(whole).ok());
+    for (size_t i = 0; i < whole.tensors.size(); ++i) {
+      for (size_t d = 0; d < whole.tensors[i].shape.size(); ++d) {
+        for (const int64_t change : {-1, 1}) {
+          ir::Graph graph = whole;
+          graph.tensors[i].shape[d] += change;
+          // Only a table's length and that of the norm of a head are free of all others.
+          const bool is_free = whole.tensors[i].name == "embedding" && d == 0;
+          EXPECT_EQ(ir::verify(graph).ok(), is_free) << whole.tensors[i].name << " " << d;
+        }
+      }
+    }
+    // Any id anywhere: an answer, whatever it is (the sanitizers watch).
+    const auto count_of_ids = static_cast<ir::TensorId>(whole.tensors.size());
+    for (size_t o = 0; o < whole.ops.size(); ++o) {
+      for (size_t i = 0; i < whole.ops[o].inputs.size(); ++i) {
+        for (ir::TensorId id = -1; id <= count_of_ids; id += 1 + static_cast<ir::TensorId>(o % 5)) {
+          ir::Graph graph = whole;
+          graph.ops[o].inputs[i] = id;
+          const Status status = ir::verify(graph);
+          EXPECT_TRUE(status.ok() || !status.error().message.empty());
+        }
+      }
+    }
+  }
+}
+
+TEST(StaticPasses, RefuseWhatAFixedGraphCannotDo) {
+  const test::OpenedModel model(test::golden_dir("qwen3"));
+  const Recipe recipe;
+  const StaticForm form;
+  ir::Graph windowed = build_graph(model.plan(), {"decode", 1, kContext});
+  for (ir::Op& op : windowed.ops) {
+    if (op.kind == OpKind::kAttention) op.attributes.window = 32;
+  }
+  Status status = run_passes(windowed, {model.plan(), recipe, {}, &form}, {});
+  ASSERT_FALSE(status.ok());
+  EXPECT_HAS(status.error().message, "sliding window of 32");
+  EXPECT_HAS(status.error().message, "--context 32");
+  // A window that the context never leaves is none.
+  ir::Graph wide = build_graph(model.plan(), {"decode", 1, kContext});
+  for (ir::Op& op : wide.ops) {
+    if (op.kind == OpKind::kAttention) op.attributes.window = kContext;
+  }
+  EXPECT_TRUE(run_passes(wide, {model.plan(), recipe, {}, &form}, {}).ok());
+  ir::Graph capped = build_graph(model.plan(), {"decode", 1, kContext});
+  for (ir::Op& op : capped.ops) {
+    if (op.kind == OpKind::kAttention) op.attributes.softcap = 50.0f;
+  }
+  status = run_passes(capped, {model.plan(), recipe, {}, &form}, {});
+  ASSERT_FALSE(status.ok());
+  EXPECT_HAS(status.error().message, "cap on its scores");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,164 @@
+// What a target cannot do is refused with the rule and the way out, before anything is done.
+#include "compiler/target_rules.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler_npu/npu_support.h"
+#include "support/edit_checkpoint.h"
+
+namespace tandem {
+namespace {
+
+struct Settled {
+  Status status;
+  Recipe recipe;
+  std::vector<std::string> notes;
+};
+
+Settled settle(const char* target, const std::string& recipe, CompileOptions options = {},
+               const std::vector<int64_t>& prefill = {}, const char* family = "qwen3") {
+  const test::OpenedModel model(test::golden_dir(family));
+  Settled settled;
+  settled.recipe = test::parse_recipe(recipe);
+  settled.status =
+      apply_target_rules(**find_target(target), model.plan(), options, prefill, settled.recipe, settled.notes);
+  return settled;
+}
+
+CompileOptions with_kv(KvFormat kv) {
+  CompileOptions options;
+  options.kv = kv;
+  return options;
+}
+
+void expect_refused(const Settled& settled, std::initializer_list<const char*> parts,
+                    ErrorCode code = ErrorCode::kUnsupported) {
+  ASSERT_FALSE(settled.status.ok());
+  EXPECT_EQ(settled.status.error().code, code);
+  for (const char* part : parts) EXPECT_HAS(settled.status.error().message, part);
+  EXPECT_EQ(settled.status.error().message.find('\n'), std::string::npos);
+}
+
+TEST(TargetTable, SaysWhatTheArchitecturesCanDo) {
+  const std::map<std::string, std::pair<uint32_t, int>> known = {{"sm8450", {36, 69}}, {"sm8475", {42, 69}},
+                                                                 {"sm8550", {43, 73}}, {"sm8650", {57, 75}},
+                                                                 {"sm8750", {69, 79}}, {"sm8850", {87, 81}}};
+  for (const auto& [name, chip] : known) {
+    SCOPED_TRACE(name);
+    const auto target = find_target(name);
+    ASSERT_TRUE(target.ok()) << target.error().message;
+    EXPECT_TRUE((*target)->is_npu());
+    EXPECT_EQ((*target)->backend, "qnn");
+    EXPECT_EQ((*target)->soc_model, chip.first);
+    EXPECT_EQ((*target)->arch, chip.second);
+    EXPECT_FALSE((*target)->updates_cache_in_place);
+    const bool is_v69 = chip.second == 69;
+    EXPECT_EQ((*target)->shares_weights, !is_v69);
+    EXPECT_EQ(std::ranges::count((*target)->kv_dtypes, DType::kU16), is_v69 ? 0 : 1);
+  }
+  EXPECT_FALSE((*find_target("cpu"))->is_npu());
+}
+
+TEST(TargetRules, V69SharesNoWeights) {
+  expect_refused(settle("sm8450", "w4", {}, {32}),
+                 {"sm8450", "V69", "cannot share weights", "from V73 on", "--mode kv", "--unshared"});
+  EXPECT_TRUE(settle("sm8450", "w4", {}, {}).status.ok()) << "kv";
+  CompileOptions unshared;
+  unshared.npu.share_weights = false;
+  EXPECT_TRUE(settle("sm8450", "w4", unshared, {32}).status.ok());
+  CompileOptions emulator;
+  emulator.npu.emulator = true;
+  EXPECT_TRUE(settle("sm8450", "w4", emulator, {32}).status.ok()) << "never shared there";
+  for (const char* target : {"sm8550", "sm8650", "sm8750", "sm8850"}) {
+    EXPECT_TRUE(settle(target, "w4", {}, {32}).status.ok()) << target;
+  }
+}
+
+TEST(TargetRules, KeysAndValues) {
+  expect_refused(settle("sm8475", "w4", with_kv(KvFormat::kU16)), {"V69", "u16", "from V73 on", "--kv u8"});
+  EXPECT_TRUE(settle("sm8550", "w4", with_kv(KvFormat::kU16)).status.ok());
+  expect_refused(settle("sm8750", "w4", with_kv(KvFormat::kFp16)), {"u8 or u16", "not as fp16"});
+  expect_refused(settle("sm8750", "w4", with_kv(KvFormat::kFp32)), {"u8 or u16", "not as fp32"});
+  expect_refused(settle("sm8750", "fp16", with_kv(KvFormat::kU8)), {"fp16", "not as u8"});
+  // What nobody asked for is settled.
+  EXPECT_EQ(settle("sm8750", "w4").recipe.kv, KvFormat::kU8);
+  EXPECT_EQ(settle("sm8750", "fp16").recipe.kv, KvFormat::kFp16);
+  EXPECT_EQ(settle("cpu", "w4").recipe.kv, KvFormat::kFp16);
+  expect_refused(settle("cpu", "w4", with_kv(KvFormat::kU16)), {"cpu", "u16", "--kv fp32, fp16 or u8"});
+}
+
+TEST(TargetRules, Formats) {
+  expect_refused(settle("sm8750", "fp32"), {"sm8750", "fp32 weights", "--recipe w4, w8 or fp16"});
+  expect_refused(settle("sm8750", "bf16"), {"bf16 weights", "--recipe w4, w8 or fp16"});
+  for (const char* mixed : {R"({"base": "w4", "rules": [{"match": "layers.1.mlp.down", "format": "fp16"}]})",
+                            R"({"base": "fp16", "rules": [{"match": "layers.1.mlp.down", "format": "int8"}]})"}) {
+    expect_refused(settle("sm8750", mixed), {"all of it in fp16", "layers.1.mlp.down", "int8"});
+  }
+  expect_refused(settle("sm8750", R"({"base": "w4", "head": "fp16"})"), {"\"head\" is fp16"});
+  EXPECT_TRUE(settle("sm8750", R"({"base": "w4", "rules": [{"match": "layers.1.*", "format": "int8"}]})").status.ok());
+  // The embedding is a table, and none of these.
+  EXPECT_TRUE(settle("sm8750", R"({"base": "w4", "embedding": "fp32"})").status.ok());
+}
+
+TEST(TargetRules, BordersAreWhatTheGraphComputesIn) {
+  EXPECT_EQ(settle("sm8750", "w4").recipe.mask, DType::kU16);
+  EXPECT_EQ(settle("sm8750", "w4").recipe.logits, DType::kU16);
+  EXPECT_EQ(settle("sm8750", "fp16").recipe.mask, DType::kF16);
+  EXPECT_EQ(settle("sm8750", "fp16").recipe.logits, DType::kF16);
+  EXPECT_EQ(settle("cpu", "w4").recipe.mask, DType::kF32);
+}
+
+// 172 and 72 inputs are no multiples of 32; 64 and 160 are.
+TEST(TargetRules, ABlockThatDoesNotDivideBecomesEightBits) {
+  const Settled llama = settle("sm8750", "w4", {}, {}, "llama2");
+  ASSERT_TRUE(llama.status.ok()) << llama.status.error().message;
+  ASSERT_EQ(llama.notes.size(), 2u) << "mlp.down of two layers";
+  EXPECT_HAS(llama.notes[0], "\"layers.0.mlp.down\" takes 8 bits");
+  EXPECT_HAS(llama.notes[0], "172");
+  EXPECT_HAS(llama.notes[0], "32");
+  EXPECT_EQ(llama.recipe.spec_for("layers.0.mlp.down").format, WeightFormat::kI8);
+  EXPECT_EQ(llama.recipe.spec_for("layers.0.mlp.up").format, WeightFormat::kLpbq4);
+  const Settled smollm = settle("sm8750", "w4", {}, {}, "smollm2");
+  ASSERT_TRUE(smollm.status.ok());
+  EXPECT_EQ(smollm.recipe.spec_for("layers.0.attention.q").format, WeightFormat::kI8);
+  // A block that divides needs no note, nor does a CPU.
+  EXPECT_TRUE(settle("sm8750", "w4", {}, {}, "qwen3").notes.empty());
+  EXPECT_TRUE(settle("cpu", "w4", {}, {}, "llama2").notes.empty());
+  EXPECT_EQ(settle("cpu", "w4", {}, {}, "llama2").recipe.spec_for("layers.0.mlp.down").format, WeightFormat::kLpbq4);
+}
+
+TEST(TargetRules, OptionsOfNpusAreForNpus) {
+  CompileOptions options;
+  options.npu.emulator = true;
+  expect_refused(settle("cpu", "w4", options), {"--emulator", "cpu is none"}, ErrorCode::kInvalidArgument);
+  options = {};
+  options.npu.shards = 3;
+  expect_refused(settle("cpu", "w4", options), {"--shards"}, ErrorCode::kInvalidArgument);
+}
+
+TEST(TargetRules, ALargeTableStaysWithTheCpu) {
+  ModelPlan plan;
+  plan.vocab_size = 2048;
+  plan.hidden_size = 256;
+  EXPECT_FALSE(embedding_on_host(plan));
+  plan.vocab_size = 151'936;
+  plan.hidden_size = 1024;
+  EXPECT_TRUE(embedding_on_host(plan));
+}
+
+// compile() asks these rules before it opens a library or starts a worker: neither is there.
+TEST(TargetRules, ComeBeforeAnyWork) {
+  const test::TempFolder folder;
+  CompileOptions options = test::npu_options("w4");
+  options.npu.worker = folder / "absent";
+  options.npu.libraries = folder / "absent";
+  options.target = "sm8450";
+  options.npu.emulator = false;
+  const auto report = compile(test::golden_dir("qwen3"), folder / "x.tdm", options);
+  ASSERT_FALSE(report.ok());
+  EXPECT_HAS(report.error().message, "cannot share weights");
+  EXPECT_EQ(folder.entries(), 0u);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,179 @@
+// Phases side by side: on the CPU, and compiled for Qualcomm's emulator and run there.
+#include "eval/phases.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/qnn/api/library.h"
+#include "base/json.h"
+#include "eval/npu_file.h"
+
+namespace tandem {
+namespace {
+
+using test::TempFolder;
+
+std::filesystem::path write_ids(const TempFolder& folder, size_t count) {
+  test::write_file(folder / "ids.json", dump_json(Json(test::some_tokens(count, 3))));
+  return folder / "ids.json";
+}
+
+struct Measured {
+  PhasesReport report;
+  std::vector<std::string> stages;
+};
+
+Result<Measured> measure(const std::filesystem::path& model, const std::vector<Phase>& phases,
+                         const MaterialOptions& material_options, const PhasesOptions& what = {},
+                         const std::filesystem::path& checkpoint = test::golden_dir("qwen3"),
+                         const std::string& libraries = {}) {
+  TestedModelOptions options;
+  options.engine.threads = 2;
+  options.engine.npu.libraries = libraries;
+  options.checkpoint = checkpoint;
+  TANDEM_ASSIGN(const PhaseModels models, open_phases(model, phases, options));
+  TANDEM_ASSIGN(const Material material, read_material(material_options, *models.front(), smallest_context(models)));
+  Measured measured;
+  uint64_t last = 0;
+  TANDEM_ASSIGN(measured.report, measure_phases(models, material, what, [&](const Progress& p) {
+                  if (measured.stages.empty() || measured.stages.back() != p.stage) {
+                    measured.stages.push_back(p.stage);
+                    last = 0;
+                  }
+                  EXPECT_GE(p.done, last);
+                  EXPECT_LE(p.done, p.total);
+                  last = p.done;
+                }));
+  return measured;
+}
+
+TEST(Phases, OfAFileForTheCpu) {
+  const TempFolder folder;
+  const auto file = test::compiled({.checkpoint = test::golden_dir("qwen3"), .recipe = "w8", .prefill = {8}});
+  const auto measured = measure(file, {Phase::kFloat, Phase::kQdq, Phase::kDevice},
+                                {.ids = write_ids(folder, 60), .window = 25}, {.greedy = 5});
+  ASSERT_TRUE(measured.ok()) << measured.error().message;
+  const PhasesReport& report = measured->report;
+  ASSERT_EQ(report.phases.size(), 3u);
+  EXPECT_EQ(report.sequences, 3u);
+  for (const PhaseFigures& figures : report.phases) {
+    EXPECT_EQ(figures.perplexity.tokens(), 24 + 24 + 9);
+    EXPECT_NEAR(*report.ratio_to_float(figures), 1.0, 0.1);
+  }
+  EXPECT_EQ(*report.ratio_to_float(report.phases[0]), 1.0);
+  EXPECT_NE(report.phases[0].perplexity.value(), report.phases[1].perplexity.value());
+  ASSERT_TRUE(report.logits.has_value());
+  EXPECT_GT(report.logits->db(), 25.0);
+  EXPECT_EQ(report.logits->count, (24 + 24 + 9) * 288);
+  EXPECT_EQ(report.greedy->steps, 5);
+  EXPECT_EQ(measured->stages, (std::vector<std::string>{"perplexity", "greedy tokens"}));
+
+  // Each phase alone says the same.
+  for (const PhaseFigures& figures : report.phases) {
+    const auto alone = measure(file, {figures.phase}, {.ids = folder / "ids.json", .window = 25});
+    ASSERT_TRUE(alone.ok()) << alone.error().message;
+    EXPECT_EQ(alone->report.phases[0].perplexity.value(), figures.perplexity.value());
+    EXPECT_FALSE(alone->report.logits.has_value());
+  }
+}
+
+// Float and qdq of a folder, as before; and what a model with a tokenizer is asked.
+TEST(Phases, OfAFolder) {
+  const MaterialOptions material{.conversations = test::demo_dir() / "eval.json", .limit = 1};
+  const auto measured = measure(test::demo_dir(), {Phase::kFloat, Phase::kQdq}, material, {.answers = 2}, {});
+  ASSERT_TRUE(measured.ok()) << measured.error().message;
+  ASSERT_EQ(measured->report.phases.size(), 2u);
+  for (const PhaseFigures& figures : measured->report.phases) {
+    EXPECT_LT(figures.perplexity.value(), 2.0);
+    ASSERT_TRUE(figures.answers.has_value());
+    EXPECT_EQ(figures.answers->asked, 2);
+  }
+  EXPECT_FALSE(measured->report.logits.has_value());
+  EXPECT_EQ(measured->stages, (std::vector<std::string>{"perplexity", "answers, float", "answers, qdq"}));
+}
+
+TEST(Phases, PromptsOfGreedyTokens) {
+  TestedModelOptions options;
+  options.context = 64;
+  const auto model = TestedModel::open(test::demo_dir(), options);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const auto text_of = [&](const Material& material, const std::string& prompt) {
+    const auto tokens = prompt_of(material, prompt, **model);
+    EXPECT_TRUE(tokens.ok()) << tokens.error().message;
+    return *(*model)->decode(*tokens);
+  };
+  Material chat;
+  chat.conversations = {{{"user", "Tell me."}, {"assistant", "No."}, {"user", "Why?"}}};
+  EXPECT_NE(text_of(chat, "").find("Tell me."), std::string::npos);
+  EXPECT_EQ(text_of(chat, "").find("No."), std::string::npos);
+  EXPECT_NE(text_of(chat, "Another.").find("Another."), std::string::npos);
+  Material ids;
+  ids.sequences = {test::some_tokens(100)};
+  EXPECT_EQ(prompt_of(ids, "", **model)->size(), 32u);
+}
+
+TEST(Phases, Errors) {
+  const TempFolder folder;
+  const auto file = test::compiled({.checkpoint = test::golden_dir("qwen3"), .recipe = "w8", .prefill = {8}});
+  const auto message = [&](const std::vector<Phase>& phases, const MaterialOptions& material,
+                           const PhasesOptions& what = {}, const std::filesystem::path& model = {}) {
+    const auto measured = measure(model.empty() ? file : model, phases, material, what, {});
+    return measured.ok() ? "it worked" : measured.error().message;
+  };
+  const MaterialOptions ids{.ids = write_ids(folder, 60)};
+  EXPECT_NE(message({Phase::kQdq, Phase::kQdq}, ids).find("qdq is there twice"), std::string::npos);
+  EXPECT_NE(message({Phase::kFloat}, ids).find("--checkpoint FOLDER"), std::string::npos);
+  EXPECT_NE(message({Phase::kQdq}, ids, {.greedy = 3}).find("--phases qdq,device"), std::string::npos);
+  EXPECT_NE(message({Phase::kDevice}, ids, {.layer_tokens = 3}).find("--phases qdq,device"), std::string::npos);
+  EXPECT_NE(message({Phase::kDevice}, {}).find("--ids"), std::string::npos);
+  EXPECT_NE(message({Phase::kDevice}, {.ids = folder / "ids.json", .window = 66}).find("--window 66"),
+            std::string::npos);
+  EXPECT_NE(message({Phase::kDevice}, ids, {}, test::golden_dir("qwen3")).find("tandem compile"), std::string::npos);
+}
+
+// ---- On Qualcomm's emulator ----
+
+TEST(PhasesOnTheEmulator, AreNearToEachOther) {
+  qnn::SearchOptions search;
+  search.folders = {TANDEM_SOURCE_DIR "/build/qnn"};
+  const auto library = qnn::Library::load(search);
+  if (!library.ok()) GTEST_SKIP() << "not tested, because " << library.error().message;
+  const TempFolder folder;
+  CompileOptions options;
+  options.target = "sm8750";
+  options.prefill = {8};
+  options.context = 64;
+  options.npu.emulator = true;
+  options.npu.trace = true;
+  options.npu.worker = TANDEM_WORKER;
+  options.npu.libraries = (*library)->path();
+  options.threads = 2;
+  const auto compiled = compile(test::golden_dir("qwen3"), folder / "a.tdm", options);
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  const auto measured = measure(folder / "a.tdm", {Phase::kFloat, Phase::kQdq, Phase::kDevice},
+                                {.ids = write_ids(folder, 42), .window = 30}, {.greedy = 16, .layer_tokens = 20},
+                                test::golden_dir("qwen3"), options.npu.libraries);
+  ASSERT_TRUE(measured.ok()) << measured.error().message;
+  const PhasesReport& report = measured->report;
+  for (const PhaseFigures& figures : report.phases) {
+    EXPECT_EQ(figures.perplexity.tokens(), 29 + 11);
+    EXPECT_NEAR(*report.ratio_to_float(figures), 1.0, 0.5);
+  }
+  const double ratio = report.find(Phase::kDevice)->perplexity.value() / report.find(Phase::kQdq)->perplexity.value();
+  EXPECT_NEAR(ratio, 1.0, 0.01);
+  EXPECT_GT(report.logits->db(), 40.0);
+  EXPECT_LT(report.logits->db(), 100.0);  // Another machine's arithmetic: equal would mean that it was not run.
+  EXPECT_EQ(report.greedy->steps, 16);
+  for (const Parting& parting : report.greedy->partings) EXPECT_LT(parting.gap, 2.0 * parting.largest_noise);
+  ASSERT_EQ(report.layers.size(), 2u);
+  for (const LayerSqnr& layer : report.layers) {
+    EXPECT_EQ(layer.hidden->count, 20 * 64);
+    EXPECT_GT(layer.hidden->db(), 40.0);
+    EXPECT_GT(layer.keys.db(), 30.0);
+    EXPECT_GT(layer.values.db(), 30.0);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
