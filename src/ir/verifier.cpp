@@ -29,6 +29,7 @@ class Verifier {
     }
     std::unordered_set<std::string_view> names;
     for (size_t i = 0; i < graph_.tensors.size(); ++i) {
+      if (graph_.tensors[i].name.empty()) return corrupt("graph \"{}\" has a tensor with no name", graph_.name);
       TANDEM_TRY(verify_tensor(graph_.tensors[i]));
       if (!names.insert(graph_.tensors[i].name).second) {
         return corrupt("graph \"{}\" has two tensors named \"{}\"", graph_.name, graph_.tensors[i].name);

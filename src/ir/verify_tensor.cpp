@@ -13,7 +13,6 @@ constexpr uint64_t kMaxElements = uint64_t{1} << 40;
 }  // namespace
 
 Status verify_tensor(const Tensor& t) {
-  if (t.name.empty()) return corrupt("a tensor is without a name");
   if (static_cast<int>(t.role) >= kTensorRoleCount || static_cast<int>(t.dtype) >= kDTypeCount ||
       static_cast<int>(t.encoding.kind) >= kEncodingKindCount || static_cast<int>(t.format) >= kWeightFormatCount) {
     return corrupt("tensor \"{}\" has an unknown role, dtype, encoding or format", t.name);

@@ -11,6 +11,7 @@
 #include "ir/fake_quant.h"
 #include "reference/kv_rows.h"
 #include "reference/matmul.h"
+#include "reference/row_ops.h"
 #include "reference/static_ops.h"
 
 namespace tandem {
@@ -155,12 +156,6 @@ class Interpreter {
     return internal_error("unknown op");
   }
 
-  static float silu(float v) { return v / (1.0f + std::exp(-v)); }
-  static float gelu_tanh(float v) {
-    constexpr float kRoot = 0.7978845608028654f;  // sqrt(2 / pi)
-    return 0.5f * v * (1.0f + std::tanh(kRoot * (v + 0.044715f * v * v * v)));
-  }
-
   Status embedding() {
     const int64_t vocabulary = in(1).shape[0], dim = in(1).shape[1];
     const int32_t* tokens = bound<int32_t>(0);
@@ -210,37 +205,15 @@ class Interpreter {
 
   Status rms_norm() {
     TANDEM_ASSIGN(const std::vector<float> weight, weights_.read_vector(in(1).name));
-    const auto group = static_cast<int64_t>(weight.size());
-    const int64_t groups = graph_.tokens * width(0) / group;
-    const ir::OpAttributes& a = op_->attributes;
-    for (int64_t g = 0; g < groups; ++g) {
-      const float* from = x(0) + g * group;
-      double squares = 0.0;
-      for (int64_t i = 0; i < group; ++i) squares += static_cast<double>(from[i]) * from[i];
-      const auto scale = static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(group) + a.eps));
-      for (int64_t i = 0; i < group; ++i) {
-        y()[g * group + i] = from[i] * scale * (weight[static_cast<size_t>(i)] + a.weight_offset);
-      }
-    }
+    const int64_t groups = ir::element_count_of(in(0)) / static_cast<int64_t>(weight.size());
+    rms_norm_rows(x(0), groups, weight, op_->attributes.weight_offset, op_->attributes.eps, y());
     return ok_status();
   }
 
   Status layer_norm() {
     TANDEM_ASSIGN(const std::vector<float> weight, weights_.read_vector(in(1).name));
     TANDEM_ASSIGN(const std::vector<float> bias, weights_.read_vector(in(2).name));
-    const int64_t dim = width(0);
-    for (int64_t n = 0; n < graph_.tokens; ++n) {
-      const float* from = x(0) + n * dim;
-      double sum = 0.0, squares = 0.0;
-      for (int64_t i = 0; i < dim; ++i) sum += from[i];
-      const double mean = sum / static_cast<double>(dim);
-      for (int64_t i = 0; i < dim; ++i) squares += (from[i] - mean) * (from[i] - mean);
-      const double scale = 1.0 / std::sqrt(squares / static_cast<double>(dim) + op_->attributes.eps);
-      for (int64_t i = 0; i < dim; ++i) {
-        const auto at = static_cast<size_t>(i);
-        y()[n * dim + i] = static_cast<float>((from[i] - mean) * scale) * weight[at] + bias[at];
-      }
-    }
+    layer_norm_rows(x(0), graph_.tokens, weight, bias, op_->attributes.eps, y());
     return ok_status();
   }
 
@@ -261,22 +234,9 @@ class Interpreter {
   }
 
   Status rope() {
-    const int64_t dim = op_->attributes.head_dim, half = width(1), total = width(0);
-    const bool interleaved = op_->attributes.interleaved;
-    std::copy_n(x(0), graph_.tokens * total, y());
-    for (int64_t n = 0; n < graph_.tokens; ++n) {
-      const float* cos = x(1) + n * half;
-      const float* sin = x(2) + n * half;
-      for (float* head = y() + n * total; head < y() + (n + 1) * total; head += dim) {
-        for (int64_t i = 0; i < half; ++i) {
-          float& a = head[interleaved ? 2 * i : i];
-          float& b = head[interleaved ? 2 * i + 1 : i + half];
-          const float a0 = a, b0 = b;
-          a = a0 * cos[i] - b0 * sin[i];
-          b = b0 * cos[i] + a0 * sin[i];
-        }
-      }
-    }
+    std::copy_n(x(0), graph_.tokens * width(0), y());
+    const RopeShape shape{graph_.tokens, width(0), op_->attributes.head_dim, width(1), op_->attributes.interleaved};
+    rotate_rows(y(), x(1), x(2), shape);
     return ok_status();
   }
 
