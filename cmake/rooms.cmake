@@ -23,11 +23,6 @@ function(tandem_room NAME DIR)
   endif()
   add_library(tandem_${NAME} STATIC ${ROOM_SOURCES})
   target_link_libraries(tandem_${NAME} PUBLIC tandem_options ${ROOM_DEPENDS})
-  # Under the sanitizers only the rooms that compute have to be fast; the others compile in two thirds of the time so.
-  set(COMPUTING base ir text quant reference cpu_kernels cpu_execute cpu_lower)
-  if(TANDEM_SANITIZE AND NOT NAME IN_LIST COMPUTING)
-    target_compile_options(tandem_${NAME} PRIVATE -O0)
-  endif()
 endfunction()
 
 # tandem_test(NAME DIR DEPENDS ...) makes the test program test_NAME from tests/DIR/*.cpp.
