@@ -41,7 +41,7 @@ struct Base {
 
 const Base& base(bool mixed) {
   const auto load = [](const char* name) {
-    const auto path = std::filesystem::path(__FILE__).parent_path() / "../tests/data/artifact" / name;
+    const auto path = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/artifact" / name;
     const auto file = MappedFile::open(path);
     if (!file.ok()) std::abort();
     Preamble preamble;
