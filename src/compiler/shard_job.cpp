@@ -3,13 +3,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "artifact/reader.h"
 #include "backends/qnn/api/binary_info.h"
 #include "backends/qnn/lower/lower.h"
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "models/checkpoint_weights.h"
 #include "models/sliced_weights.h"
@@ -18,10 +18,6 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kChunkWeights = 4 << 20;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 uint64_t peak_memory() {
   rusage usage{};
@@ -162,7 +158,7 @@ Result<std::vector<ir::Graph>> build_static_methods(const ModelPlan& plan, const
 }
 
 Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view)>& stage) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   TANDEM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(job.checkpoint, {job.config_name}));
   TANDEM_ASSIGN(const ModelPlan plan, plan_model(checkpoint));
   TANDEM_TRY(check_job(job, plan));

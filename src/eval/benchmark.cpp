@@ -3,10 +3,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "ir/method_memory.h"
 #include "runtime/loaded_engine.h"
@@ -14,10 +14,6 @@
 
 namespace tandem {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 const std::atomic<bool> kNeverStop{false};
 

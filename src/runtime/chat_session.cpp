@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "runtime/token_runner.h"
 #include "text/sampler.h"
@@ -12,10 +12,6 @@
 
 namespace tandem {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Turns tokens into text that may be shown: whole characters, nothing of a stop string.
 class TextStream {

@@ -1,23 +1,14 @@
 #include "backends/qnn/lower/lower.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "backends/qnn/lower/graph_lowering.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "ir/verifier.h"
 
 namespace tandem::qnn {
 namespace {
-
-class Stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start_ = Clock::now();
-};
 
 class Lowering {
  public:
@@ -30,19 +21,19 @@ class Lowering {
     TANDEM_TRY(add_matrices());
     for (Item& item : items_) {
       TANDEM_TRY(stage("ops of " + item.lowered.name));
-      const Stopwatch watch;
+      const Clock::time_point watch = Clock::now();
       if (Status status = item.lowering->lower(); !status.ok()) {
         return with_context(std::move(status).error(), "graph {}", item.lowered.name);
       }
-      item.lowered.build_seconds += watch.seconds();
+      item.lowered.build_seconds += seconds_since(watch);
       item.lowered.nodes = item.lowering->target()->node_count();
     }
     std::vector<LoweredGraph> lowered;
     for (Item& item : items_) {
       TANDEM_TRY(stage("finalize " + item.lowered.name));
-      const Stopwatch watch;
+      const Clock::time_point watch = Clock::now();
       TANDEM_TRY(item.lowering->target()->finalize());
-      item.lowered.finalize_seconds = watch.seconds();
+      item.lowered.finalize_seconds = seconds_since(watch);
       item.lowered.graph = item.lowering->target();
       item.lowering.reset();
       lowered.push_back(std::move(item.lowered));
@@ -129,16 +120,16 @@ class Lowering {
   }
 
   Status add_matrix(const Constant& constant, WeightMatrix& matrix, bool is_last) {
-    const Stopwatch making;
+    const Clock::time_point making = Clock::now();
     TANDEM_ASSIGN(const TensorSpec spec, constant.use.rows_like != nullptr ? make_table(constant.use, matrix)
                                                                            : make_conv2d(constant.use, matrix));
     // A table has borrowed nothing, and the library is about to copy it.
     if (is_last && constant.use.rows_like != nullptr) matrix = WeightMatrix();
-    const double each = making.seconds() / static_cast<double>(constant.items.size());
+    const double each = seconds_since(making) / static_cast<double>(constant.items.size());
     for (const size_t i : constant.items) {
-      const Stopwatch adding;
+      const Clock::time_point adding = Clock::now();
       TANDEM_TRY(items_[i].lowering->add_matrix(spec));
-      items_[i].lowered.build_seconds += each + adding.seconds();
+      items_[i].lowered.build_seconds += each + seconds_since(adding);
     }
     return {};
   }
