@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ir/method_inputs.h"
 #include "ir/method_memory.h"
 #include "models/builder.h"
 #include "models/sliced_weights.h"
@@ -86,16 +87,10 @@ class Calibrator {
           return ok_status();
         });
     TANDEM_ASSIGN(MethodMemory memory, MethodMemory::allocate(*program));
-    std::ranges::copy(tokens, static_cast<int32_t*>(memory.find(*program, 0, "tokens")));
-    auto* positions = static_cast<int32_t*>(memory.find(*program, 0, "positions"));
-    auto* mask = static_cast<float*>(memory.find(*program, 0, "mask"));
-    // The cache is empty; the rows see themselves and those before.
-    for (int64_t i = 0; i < length; ++i) {
-      positions[i] = static_cast<int32_t>(i);
-      for (int64_t j = 0; j < 2 * length; ++j) {
-        mask[i * 2 * length + j] = j >= length && j - length <= i ? 0.0f : -kInfinity;
-      }
-    }
+    // The cache is empty; the rows see themselves and those before. What is masked is told by its infinity.
+    TANDEM_ASSIGN(ir::MethodInputs inputs, ir::MethodInputs::read(graph_));
+    for (ir::MaskInput& mask : inputs.masks) mask.codes = ir::mask_codes(DType::kF32, {});
+    ir::fill_inputs(graph_, inputs, {tokens, 0, length > inputs.rope_limit}, memory.bindings(0));
     TANDEM_ASSIGN(const auto context, program->new_context());
     return context->run(0, memory.bindings(0));
   }

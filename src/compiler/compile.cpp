@@ -1,5 +1,7 @@
 #include "compiler/compile.h"
 
+#include <algorithm>
+
 #include "artifact/writer.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -28,6 +30,7 @@ Result<std::vector<ir::Graph>> build_methods(CompileJob& job, ThreadPool& pool) 
         context.logits_encoding,
         find_logits_encoding(job.plan(), job.weights(), job.sample_tokens(kLogitsSample), job.recipe().logits, pool));
   }
+  for (const MethodShape& shape : job.shapes()) context.most_tokens = std::max(context.most_tokens, shape.tokens);
   std::vector<ir::Graph> methods;
   for (const MethodShape& shape : job.shapes()) {
     ir::Graph graph = build_graph(job.plan(), shape);
@@ -40,16 +43,11 @@ Result<std::vector<ir::Graph>> build_methods(CompileJob& job, ThreadPool& pool) 
 Status compile_for_cpu(CompileJob& job) {
   ThreadPool pool(job.options().threads);
   TANDEM_ASSIGN(std::vector<ir::Graph> methods, build_methods(job, pool));
-  TANDEM_ASSIGN(const FilePlan file,
-                plan_file(methods, job.tokenizer() ? job.tokenizer()->serialize() : std::vector<uint8_t>()));
+  TANDEM_ASSIGN(const FilePlan file, plan_file(methods, job.tokenizer_blob()));
   TANDEM_TRY(job.check_disk(file.total_bytes()));
   TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job.output(), key_of(job, file)));
   SegmentWriter writer(job, file, work, pool);
-  std::vector<SegmentFile> segments;
-  for (size_t i = 0; i < file.segments.size(); ++i) {
-    TANDEM_ASSIGN(SegmentFile segment, writer.finish(i));
-    segments.push_back(std::move(segment));
-  }
+  TANDEM_ASSIGN(const std::vector<SegmentFile> segments, writer.finish_all());
   if (job.options().progress) {
     job.options().progress({"writing the file", file.total_bytes(), file.total_bytes()});
   }

@@ -31,6 +31,8 @@ class CompileJob {
   int64_t context() const { return context_; }
   const std::vector<MethodShape>& shapes() const { return shapes_; }
   const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }
+  // As the file has it; empty without one.
+  std::vector<uint8_t> tokenizer_blob() const { return tokenizer_ ? tokenizer_->serialize() : std::vector<uint8_t>(); }
   CompileReport& report() { return report_; }
 
   bool stopped() const { return options_.stop && options_.stop(); }

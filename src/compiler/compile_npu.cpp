@@ -1,13 +1,13 @@
 #include "compiler/compile_npu.h"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 #include "artifact/reader.h"
 #include "artifact/writer.h"
 #include "backends/qnn/api/library.h"
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/version.h"
@@ -51,10 +51,7 @@ class NpuCompiler {
     methods_.pop_back();  // The one that the head is cut out of.
     begin_stage("weights of the CPU");
     SegmentWriter writer(job_, file_, work, pool_);
-    for (size_t i = 0; i < file_.segments.size(); ++i) {
-      TANDEM_ASSIGN(SegmentFile segment, writer.finish(i));
-      segments_.push_back(std::move(segment));
-    }
+    TANDEM_ASSIGN(segments_, writer.finish_all());
     report_.add(writer.report());
     begin_stage("shards");
     TANDEM_TRY(finish_shards(work));
@@ -87,15 +84,11 @@ class NpuCompiler {
     ir::Graph on_host;
     if (form_.embedding_on_host) {
       const WeightSource& source = *job_.plan().find_weight("embedding");
-      const WeightSpec spec = job_.recipe().spec_for("embedding");
-      on_host.add({.name = "embedding",
-                   .role = ir::TensorRole::kWeight,
-                   .shape = {source.rows, source.cols},
-                   .format = spec.format,
-                   .block = spec.format == WeightFormat::kLpbq4 ? spec.block : 0});
+      ir::Tensor table = {.name = "embedding", .role = ir::TensorRole::kWeight, .shape = {source.rows, source.cols}};
+      set_weight_format(table, job_.recipe().spec_for("embedding"));
+      on_host.add(std::move(table));
     }
-    TANDEM_ASSIGN(file_,
-                  plan_file({on_host}, job_.tokenizer() ? job_.tokenizer()->serialize() : std::vector<uint8_t>()));
+    TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob()));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
     return job_.check_disk(total_bytes_);
@@ -127,12 +120,11 @@ class NpuCompiler {
   void begin_stage(const std::string& name) {
     end_stage();
     stage_ = name;
-    stage_start_ = std::chrono::steady_clock::now();
+    stage_start_ = Clock::now();
   }
   void end_stage() {
     if (stage_.empty()) return;
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - stage_start_;
-    job_.report().stages.push_back({stage_, took.count()});
+    job_.report().stages.push_back({stage_, seconds_since(stage_start_)});
     stage_.clear();
   }
   void tell(const std::string& what) const {
@@ -307,7 +299,7 @@ class NpuCompiler {
   uint64_t done_bytes_ = 0;
   uint64_t total_bytes_ = 0;
   std::string stage_;
-  std::chrono::steady_clock::time_point stage_start_;
+  Clock::time_point stage_start_;
 };
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
+#include "ir/method_inputs.h"
 #include "ir/method_memory.h"
 #include "ir/verifier.h"
 #include "models/builder.h"
@@ -19,13 +19,8 @@ Result<ir::Encoding> find_logits_encoding(const ModelPlan& plan, const WeightPro
   TANDEM_TRY(ir::verify(graph));
   const auto program = make_reference_program({std::move(graph)}, weights, pool);
   TANDEM_ASSIGN(MethodMemory memory, MethodMemory::allocate(*program));
-  auto* positions = static_cast<int32_t*>(memory.find(*program, 0, "positions"));
-  auto* mask = static_cast<float*>(memory.find(*program, 0, "mask"));
-  std::ranges::copy(tokens, static_cast<int32_t*>(memory.find(*program, 0, "tokens")));
-  for (int64_t i = 0; i < n; ++i) {
-    positions[i] = static_cast<int32_t>(i);
-    for (int64_t j = 0; j < n; ++j) mask[i * n + j] = j <= i ? 0.0f : -std::numeric_limits<float>::infinity();
-  }
+  TANDEM_ASSIGN(const ir::MethodInputs inputs, ir::MethodInputs::read(program->method(0)));
+  ir::fill_inputs(program->method(0), inputs, {tokens, 0, n > inputs.rope_limit}, memory.bindings(0));
   memory.bindings(0).rows = n;
   TANDEM_ASSIGN(const auto context, program->new_context());
   TANDEM_TRY(context->run(0, memory.bindings(0)));

@@ -24,6 +24,15 @@ void SegmentWriter::tell(const std::string& stage) const {
   if (job_.options().progress) job_.options().progress({stage, done_bytes_, file_.total_bytes()});
 }
 
+Result<std::vector<SegmentFile>> SegmentWriter::finish_all() {
+  std::vector<SegmentFile> segments;
+  for (size_t i = 0; i < file_.segments.size(); ++i) {
+    TANDEM_ASSIGN(SegmentFile segment, finish(i));
+    segments.push_back(std::move(segment));
+  }
+  return segments;
+}
+
 Result<SegmentFile> SegmentWriter::finish(size_t index) {
   const SegmentPlan& segment = file_.segments[index];
   const std::filesystem::path path = work_.segment_path(index);

@@ -15,12 +15,13 @@ class SegmentWriter {
   SegmentWriter(CompileJob& job, const FilePlan& file, WorkFolder& work, ThreadPool& pool)
       : job_(job), file_(file), work_(work), pool_(pool) {}
 
-  // The segment's file, made now or by an earlier run.
-  Result<SegmentFile> finish(size_t index);
+  // The segments' files in their order, made now or by an earlier run.
+  Result<std::vector<SegmentFile>> finish_all();
   // Of all segments so far.
   const QuantizationReport& report() const { return total_; }
 
  private:
+  Result<SegmentFile> finish(size_t index);
   void tell(const std::string& stage) const;
   Status write(const std::filesystem::path& path, const SegmentPlan& segment, QuantizationReport& report);
   Status write_weight(AtomicFile& file, const std::string& stage, const WeightEntry& entry, QuantizationReport& report,

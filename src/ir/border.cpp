@@ -39,6 +39,22 @@ void expand_mask(const Encoding& e, const Code* from, int64_t count, float* to) 
   }
 }
 
+template <typename Element>
+void fill_rows(Element* mask, const MaskShape& shape, const MaskCodes& codes) {
+  const auto visible = static_cast<Element>(codes.visible), masked = static_cast<Element>(codes.masked);
+  const bool rows_behind = shape.columns > shape.context;
+  for (int64_t i = 0; i < shape.rows; ++i) {
+    Element* row = mask + i * shape.columns;
+    std::fill_n(row, shape.columns, masked);
+    if (i >= shape.count) continue;
+    // Positions [begin, end) are seen; those from `first` on may stand behind the slots.
+    const int64_t end = shape.first + i + 1, begin = shape.window > 0 ? std::max<int64_t>(end - shape.window, 0) : 0;
+    const int64_t split = rows_behind ? std::clamp(shape.first, begin, end) : end;
+    std::fill(row + begin, row + split, visible);
+    if (rows_behind) std::fill(row + shape.context + (split - shape.first), row + shape.context + i + 1, visible);
+  }
+}
+
 }  // namespace
 
 void encode_row(DType dtype, const Encoding& encoding, const float* from, int64_t count, void* to) {
@@ -97,6 +113,14 @@ MaskCodes finite_mask_codes(DType dtype) {
   constexpr float kFarBelow = -30000.0f;
   if (dtype == DType::kF16) return {f16_from_f32(0.0f), f16_from_f32(kFarBelow)};
   return {std::bit_cast<uint32_t>(0.0f), std::bit_cast<uint32_t>(kFarBelow)};
+}
+
+void fill_mask(DType dtype, const MaskShape& shape, const MaskCodes& codes, void* mask) {
+  switch (dtype_bits(dtype)) {
+    case 8: fill_rows(static_cast<uint8_t*>(mask), shape, codes); return;
+    case 16: fill_rows(static_cast<uint16_t*>(mask), shape, codes); return;
+    default: fill_rows(static_cast<uint32_t*>(mask), shape, codes); return;
+  }
 }
 
 Status mask_to_float(const Tensor& mask, const void* data, float* to) {

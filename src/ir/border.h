@@ -26,6 +26,18 @@ MaskCodes mask_codes(DType dtype, const Encoding& encoding);
 // For float masks that are added to scores as they are (OpKind::kAddMask).
 MaskCodes finite_mask_codes(DType dtype);
 
+struct MaskShape {
+  int64_t rows = 0;
+  int64_t columns = 0;  // `context` of them, or `rows` more: the call's own rows stand behind the slots.
+  int64_t context = 0;
+  int64_t first = 0;   // Position of row 0.
+  int64_t count = 0;   // Rows from there on are padding and see nothing.
+  int64_t window = 0;  // Row i sees the last so many positions, its own included; 0: all.
+};
+// A causal mask. Row i sees the slots up to and including `first` + i. Where the call's own rows stand behind the
+// slots, it sees the slots before `first` and the own rows up to its own.
+void fill_mask(DType dtype, const MaskShape& shape, const MaskCodes& codes, void* mask);
+
 // A mask input of any dtype to additive floats; the lowest code means -infinity, also where its value is finite.
 // `data` has the mask's elements, `to` as many floats.
 Status mask_to_float(const Tensor& mask, const void* data, float* to);

@@ -75,11 +75,13 @@ enum class OpKind : uint8_t {
   kGeluTanh = 8,      // (x)
   kSiluMul = 9,       // (gate, up) -> silu(gate) * up
   kGeluTanhMul = 10,  // (gate, up) -> gelu(gate) * up
-  kSoftcap = 11,      // (x) -> factor * tanh(x / factor)
-  kRopeTable = 12,    // (positions i32[N], inverse_frequency[R]) -> cos[N, R], sin[N, R], both times factor
-  kRope = 13,         // (x[N, heads * head_dim], cos, sin) -> like x; rotates the first 2R entries of each head
-  kStoreKv = 14,      // (x[N, kv_heads * head_dim], positions, cache state[, scale state]): row n to slot positions[n]
-  kAttention = 15,    // (q, k cache, v cache, mask f32[N, C], positions[, k scales, v scales]) -> like q
+  kSoftcap = 11,      // (x, also [H, N, P]) -> factor * tanh(x / factor)
+  kRopeTable = 12,  // (positions i32[N], inverse_frequency[R]) -> cos[N, R], sin[N, R], both times factor. With a third
+                    // input long_frequency[R]: (rows i32[N], ...), where row C + p is position p with those
+  kRope = 13,       // (x[N, heads * head_dim], cos, sin) -> like x; rotates the first 2R entries of each head
+  kStoreKv = 14,    // (x[N, kv_heads * head_dim], positions, cache state[G, S, D][, scale state]): row n to slot
+                    // positions[n] modulo S
+  kAttention = 15,  // (q, k cache, v cache, mask f32[N, C], positions[, k scales, v scales]) -> like q
   kMaskToFloat = 16,  // (mask of any dtype) -> f32; the lowest code is -infinity
   kConvert = 17,      // (x f32) -> another dtype by the output's encoding, rounded to nearest even and saturated
   kSplitHeads = 18,   // (x[N, heads * head_dim]) -> [heads, N, head_dim]
@@ -96,14 +98,16 @@ inline constexpr int kOpKindCount = 27;
 
 // Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
 struct OpAttributes {
-  float eps = 0.0f;             // Norms.
-  float weight_offset = 0.0f;   // RmsNorm: added to each weight (1 for Gemma).
-  float factor = 1.0f;          // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention and Softmax:
-                                // what scores are multiplied by.
-  float softcap = 0.0f;         // Attention: cap on the scores before the mask, 0 for none.
-  int64_t head_dim = 0;         // Rope, StoreKv, Attention, SplitHeads.
-  bool interleaved = false;     // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
-  int64_t window = 0;           // Attention: slot j is seen from position p only if p - j < window; 0 for no limit.
+  float eps = 0.0f;            // Norms.
+  float weight_offset = 0.0f;  // RmsNorm: added to each weight (1 for Gemma).
+  float factor = 1.0f;         // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention and Softmax:
+                               // what scores are multiplied by.
+  float softcap = 0.0f;        // Attention: cap on the scores before the mask, 0 for none.
+  int64_t head_dim = 0;        // Rope, StoreKv, Attention, SplitHeads.
+  bool interleaved = false;    // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
+  // Attention: position j is seen from position p only if p - j < window; 0 for no limit. With a window the caches may
+  // have fewer slots than the context has positions, but window + N - 1 at least: no call overwrites what it sees.
+  int64_t window = 0;
   bool quantize_input = false;  // Linear: x is rounded to int8 per row, with a scale of its own, before the product.
   bool transpose_b = false;     // MatMul.
   bool on_host = false;         // Embedding: looked up by the CPU in the mapped file, whatever the back end.

@@ -1,5 +1,6 @@
 #include "ir/verifier.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
@@ -119,10 +120,12 @@ class Verifier {
     return ok_status();
   }
 
-  // A KV cache [kv heads, context, head_dim], with its scales [kv heads, context, 2] where its dtype is u8.
-  Status cache(const Tensor& t, const Tensor* scales, int64_t head_dim) const {
-    if (t.role != TensorRole::kState || t.shape.size() != 3 || t.shape[1] != graph_.context || t.shape[2] != head_dim) {
-      return corrupt("\"{}\" should be a state of [heads, {}, {}]", t.name, graph_.context, head_dim);
+  // A KV cache [kv heads, slots, head_dim], with its scales [kv heads, slots, 2] where its dtype is u8. There are as
+  // many slots as the context has positions, or fewer, but `least`.
+  Status cache(const Tensor& t, const Tensor* scales, int64_t head_dim, int64_t least) const {
+    if (t.role != TensorRole::kState || t.shape.size() != 3 || t.shape[1] > graph_.context ||
+        t.shape[1] < std::min(least, graph_.context) || t.shape[2] != head_dim) {
+      return corrupt("\"{}\" should be a state of [heads, {}, {}]", t.name, std::min(least, graph_.context), head_dim);
     }
     if (scales != nullptr && (scales->role != TensorRole::kState || scales->dtype != DType::kF32 ||
                               scales->shape != std::vector<int64_t>{t.shape[0], t.shape[1], 2})) {
@@ -161,6 +164,12 @@ class Verifier {
     TANDEM_TRY(arity(inputs, inputs, 1));
     for (size_t i = 0; i < inputs; ++i) TANDEM_TRY(rows(in(i), in(0).shape.back()));
     return rows(out(0), in(0).shape.back());
+  }
+
+  Status same_heads() const {
+    TANDEM_TRY(arity(1, 1, 1));
+    TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
+    return heads(out(0), in(0).shape[0], in(0).shape[1], in(0).shape[2]);
   }
 
   Status check_op(const Op& op) {
@@ -223,11 +232,13 @@ class Verifier {
       case OpKind::kGeluTanh: return same_rows(1);
       case OpKind::kSoftcap:
         if (!(a.factor > 0.0f)) return corrupt("has a cap of {}", a.factor);
+        if (op_->inputs.size() == 1 && in(0).shape.size() == 3) return same_heads();
         return same_rows(1);
       case OpKind::kRopeTable:
-        TANDEM_TRY(arity(2, 2, 2));
+        TANDEM_TRY(arity(2, 3, 2));
         TANDEM_TRY(indices(in(0)));
         TANDEM_TRY(vector(in(1), 0));
+        if (op_->inputs.size() == 3) TANDEM_TRY(vector(in(2), in(1).shape[0]));
         TANDEM_TRY(rows(out(0), in(1).shape[0]));
         return rows(out(1), in(1).shape[0]);
       case OpKind::kRope:
@@ -243,7 +254,7 @@ class Verifier {
         TANDEM_TRY(rows(in(0)));
         TANDEM_TRY(indices(in(1)));
         TANDEM_TRY(head_dim_divides(in(0)));
-        TANDEM_TRY(cache(in(2), op_->inputs.size() == 4 ? &in(3) : nullptr, a.head_dim));
+        TANDEM_TRY(cache(in(2), op_->inputs.size() == 4 ? &in(3) : nullptr, a.head_dim, graph_.tokens));
         if (in(2).shape[0] * a.head_dim != in(0).shape[1]) {
           return corrupt("\"{}\" and \"{}\" have different heads", in(0).name, in(2).name);
         }
@@ -254,8 +265,12 @@ class Verifier {
         TANDEM_TRY(rows(in(0)));
         TANDEM_TRY(head_dim_divides(in(0)));
         const bool scaled = op_->inputs.size() == 7;
-        TANDEM_TRY(cache(in(1), scaled ? &in(5) : nullptr, a.head_dim));
-        TANDEM_TRY(cache(in(2), scaled ? &in(6) : nullptr, a.head_dim));
+        // What one call stores must leave what it sees.
+        const bool is_ring = a.window > 0 && a.window < graph_.context;
+        const int64_t least = is_ring ? a.window + graph_.tokens - 1 : graph_.context;
+        TANDEM_TRY(cache(in(1), scaled ? &in(5) : nullptr, a.head_dim, least));
+        TANDEM_TRY(cache(in(2), scaled ? &in(6) : nullptr, a.head_dim, least));
+        if (in(1).shape[1] != in(2).shape[1]) return corrupt("has keys and values of different lengths");
         TANDEM_TRY(rows(in(3), graph_.context));
         TANDEM_TRY(indices(in(4)));
         if (in(1).shape[0] != in(2).shape[0] || (in(0).shape[1] / a.head_dim) % in(1).shape[0] != 0) {
@@ -318,10 +333,7 @@ class Verifier {
         }
         return heads(out(0), in(0).shape[0], in(0).shape[1], in(0).shape[2]);
       }
-      case OpKind::kSoftmax:
-        TANDEM_TRY(arity(1, 1, 1));
-        TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
-        return heads(out(0), in(0).shape[0], in(0).shape[1], in(0).shape[2]);
+      case OpKind::kSoftmax: return same_heads();
       case OpKind::kSigmoid: return same_rows(1);
       case OpKind::kAddVector:
         TANDEM_TRY(arity(2, 2, 1));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ir/method_inputs.h"
+
 namespace tandem {
 namespace {
 
@@ -84,13 +86,24 @@ class Builder {
 
   // ---- The parts of a decoder ----
 
+  TensorId rope_rows(int64_t limit) {
+    const std::string name = ir::rope_rows_name(limit);
+    if (const auto id = graph_.find(name)) return *id;
+    return graph_.add({.name = name, .role = TensorRole::kInput, .dtype = DType::kI32, .shape = {graph_.tokens}});
+  }
+
   void draw_rope_table(size_t i) {
     const std::string name = fmt::format("rope.{}", i);
     const TensorId frequency = vector(name + ".inverse_frequency");
     const int64_t half = graph_.at(frequency).shape[0];
     const TensorId cos = activation(name + ".cos", half), sin = activation(name + ".sin", half);
-    graph_.ops.push_back(
-        {OpKind::kRopeTable, {positions_, frequency}, {cos, sin}, {.factor = plan_.rope_tables[i].factor}});
+    std::vector<TensorId> inputs = {positions_, frequency};
+    // A sequence that never gets longer than the limit needs one half of the table only.
+    const RopeTable& table = plan_.rope_tables[i];
+    if (!table.long_inverse_frequency.empty() && graph_.context > table.limit) {
+      inputs = {rope_rows(table.limit), frequency, vector(name + ".long_inverse_frequency")};
+    }
+    graph_.ops.push_back({OpKind::kRopeTable, std::move(inputs), {cos, sin}, {.factor = table.factor}});
     rope_tables_.push_back({cos, sin});
   }
 

@@ -2,6 +2,7 @@
 // the plain decoder; one builder (builder.h) turns any of them into a graph. There is no code per family.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ enum class BlockKind {
 enum class QkvKind {
   kSeparate,  // Three matrices.
   kFused,     // One matrix: the rows of q, then k, then v.
+  kBlocked,   // CodeGen's: one matrix of 4 or 8 blocks, each with its heads' rows of q, then v, then k.
 };
 
 enum class MlpKind {
@@ -32,6 +34,17 @@ enum class BiasKind {
   kAlways,
   kByConfig,  // attention_bias or mlp_bias of config.json.
 };
+
+// Which layers have the window that config.json names, where no list (layer_types) says it.
+enum class WindowKind {
+  kNone,        // The key is passed over.
+  kBySwitch,    // If use_sliding_window is true: the layers from max_window_layers on.
+  kAll,         // All layers.
+  kEvenLayers,  // The first, the third, ...
+  kButEveryNth  // All but the last of every sliding_window_pattern (6) layers.
+};
+
+enum class Activation { kSilu, kGeluTanh };
 
 enum class EmbeddingScale { kNone, kSqrtHidden, kByConfig /* embedding_multiplier */ };
 
@@ -73,11 +86,22 @@ struct FamilySpec {
   bool head_bias = false;
   bool qk_norm = false;  // An RMS norm over each head of q and k, before rope.
   bool rope_interleaved = false;
-  double default_partial_rotary = 1.0;  // Share of a head that is rotated, where config.json does not say.
-  bool default_tied = false;            // tie_word_embeddings where config.json does not say.
   EmbeddingScale embedding_scale = EmbeddingScale::kNone;
-  // Whether sliding_window counts although config.json has no use_sliding_window.
-  bool window_without_switch = false;
+  WindowKind window = WindowKind::kNone;
+
+  // What counts where config.json has no such key, as Hugging Face's code for the family has it. 0: nothing does.
+  Activation activation = Activation::kSilu;
+  double default_partial_rotary = 1.0;  // Share of a head that is rotated.
+  bool default_tied = false;            // tie_word_embeddings
+  int64_t default_head_dim = 0;         // 0: hidden_size / heads.
+  double default_theta = 10000.0;
+  double default_local_theta = 0.0;       // Of layers with a window; 0: they have no table of their own.
+  double default_attention_factor = 0.0;  // attention_multiplier
+  double default_query_scalar = 0.0;      // query_pre_attn_scalar
+  double default_attention_cap = 0.0;     // attn_logit_softcapping
+  double default_logits_cap = 0.0;        // final_logit_softcapping
+  int64_t default_window = 0;             // sliding_window
+  int64_t no_rope_interval = 0;           // Every so-manieth layer has no rotary embedding.
 };
 
 // All families, in the order the documentation lists them.

@@ -11,8 +11,6 @@
 
 namespace tandem {
 
-enum class Activation { kSilu, kGeluTanh };
-
 // Rows [row_begin, row_begin + rows) of a tensor of the checkpoint.
 struct SourcePiece {
   std::string tensor;
@@ -41,6 +39,9 @@ struct VectorSource {
 struct RopeTable {
   std::vector<float> inverse_frequency;  // One per rotated pair.
   float factor = 1.0f;                   // What cos and sin are multiplied by.
+  // Sequences of more than `limit` tokens have these instead, at all their positions. Empty: all sequences are alike.
+  std::vector<float> long_inverse_frequency = {};
+  int64_t limit = 0;
 };
 
 struct LayerPlan {
@@ -65,6 +66,7 @@ struct ModelPlan {
   bool mlp_bias = false;
   bool tied = false;
   bool rope_interleaved = false;
+  int64_t codegen_blocks = 0;  // QkvKind::kBlocked
   float attention_scale = 0.0f;
   float attention_softcap = 0.0f;
   float embedding_factor = 1.0f;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "base/error.h"
 #include "base/half.h"
 #include "ir/border.h"
 #include "ir/fake_quant.h"
+#include "reference/cache_attention.h"
 #include "reference/kv_rows.h"
 #include "reference/matmul.h"
 #include "reference/row_ops.h"
@@ -219,12 +219,17 @@ class Interpreter {
 
   Status rope_table() {
     TANDEM_ASSIGN(const std::vector<float> frequency, weights_.read_vector(in(1).name));
-    const int32_t* positions = bound<int32_t>(0);
+    std::vector<float> long_frequency;
+    if (op_->inputs.size() == 3) {
+      TANDEM_ASSIGN(long_frequency, weights_.read_vector(in(2).name));
+    }
+    const int32_t* rows = bound<int32_t>(0);
     for (int64_t n = 0; n < graph_.tokens; ++n) {
+      const bool is_long = !long_frequency.empty() && rows[n] >= graph_.context;
       // Padding has position -1 and is turned by nothing.
-      const auto position = static_cast<float>(std::max(positions[n], 0));
+      const auto position = static_cast<float>(std::max<int64_t>(rows[n] - (is_long ? graph_.context : 0), 0));
       for (size_t i = 0; i < frequency.size(); ++i) {
-        const float angle = position * frequency[i];
+        const float angle = position * (is_long ? long_frequency : frequency)[i];
         const size_t at = static_cast<size_t>(n) * frequency.size() + i;
         y(0)[at] = std::cos(angle) * op_->attributes.factor;
         y(1)[at] = std::sin(angle) * op_->attributes.factor;
@@ -254,70 +259,24 @@ class Interpreter {
       if (positions[n] >= graph_.context) {
         return invalid_argument("position {} is beyond the context of {}", positions[n], graph_.context);
       }
-      for (int64_t h = 0; h < heads; ++h) rows.store(h, positions[n], x(0) + n * width(0) + h * dim);
+      for (int64_t h = 0; h < heads; ++h) rows.store(h, positions[n] % rows.slots, x(0) + n * width(0) + h * dim);
     }
     return ok_status();
   }
 
   Status attention() {
-    const ir::OpAttributes& a = op_->attributes;
-    const int64_t dim = a.head_dim, kv_heads = in(1).shape[0], group = width(0) / dim / kv_heads;
-    const int32_t* positions = bound<int32_t>(4);
-    // Slots beyond the last visible one are never looked at.
-    std::vector<uint8_t> visible(static_cast<size_t>(graph_.tokens * graph_.context));
-    int64_t slots = 0;
-    for (int64_t n = 0; n < graph_.tokens; ++n) {
-      for (int64_t j = 0; j < graph_.context; ++j) {
-        const bool in_window = a.window == 0 || positions[n] - j < a.window;
-        const bool seen = in_window && x(3)[n * graph_.context + j] > -std::numeric_limits<float>::infinity();
-        visible[static_cast<size_t>(n * graph_.context + j)] = seen;
-        if (seen) slots = std::max(slots, j + 1);
-      }
-    }
-    const KvRows k_rows = kv_rows(1, 5), v_rows = kv_rows(2, 6);
-    pool_.run(kv_heads, [&](int64_t kv_head, int) {
-      std::vector<float> k(static_cast<size_t>(slots * dim)), v(k.size());
-      for (int64_t j = 0; j < slots; ++j) {
-        k_rows.load(kv_head, j, k.data() + j * dim);
-        v_rows.load(kv_head, j, v.data() + j * dim);
-      }
-      std::vector<float> scores(static_cast<size_t>(slots));
-      for (int64_t n = 0; n < graph_.tokens; ++n) {
-        for (int64_t g = 0; g < group; ++g) {
-          const int64_t at = n * width(0) + (kv_head * group + g) * dim;
-          attend(x(0) + at, k, v, n, visible.data() + n * graph_.context, scores, y() + at);
-        }
-      }
-    });
+    attend_cache({.q = x(0),
+                  .mask = x(3),
+                  .positions = bound<int32_t>(4),
+                  .keys = kv_rows(1, 5),
+                  .values = kv_rows(2, 6),
+                  .tokens = graph_.tokens,
+                  .width = width(0),
+                  .context = graph_.context,
+                  .kv_heads = in(1).shape[0],
+                  .attributes = op_->attributes},
+                 y(), pool_);
     return ok_status();
-  }
-
-  // One query of one head. A query that sees nothing (padding) gives zeros.
-  void attend(const float* q, const std::vector<float>& k, const std::vector<float>& v, int64_t n,
-              const uint8_t* visible, std::vector<float>& scores, float* result) {
-    const ir::OpAttributes& a = op_->attributes;
-    const int64_t dim = a.head_dim;
-    const float* mask = x(3) + n * graph_.context;
-    float highest = -std::numeric_limits<float>::infinity();
-    for (size_t j = 0; j < scores.size(); ++j) {
-      if (!visible[j]) continue;
-      float score = dot(q, k.data() + static_cast<int64_t>(j) * dim, dim) * a.factor;
-      if (a.softcap > 0.0f) score = a.softcap * std::tanh(score / a.softcap);
-      scores[j] = score + mask[j];
-      highest = std::max(highest, scores[j]);
-    }
-    std::fill_n(result, dim, 0.0f);
-    double sum = 0.0;
-    for (size_t j = 0; j < scores.size(); ++j) {
-      if (!visible[j]) continue;
-      const float weight = std::exp(scores[j] - highest);
-      sum += weight;
-      const float* row = v.data() + static_cast<int64_t>(j) * dim;
-      for (int64_t i = 0; i < dim; ++i) result[i] += weight * row[i];
-    }
-    if (sum == 0.0) return;
-    const auto scale = static_cast<float>(1.0 / sum);
-    for (int64_t i = 0; i < dim; ++i) result[i] *= scale;
   }
 
   Status append() {

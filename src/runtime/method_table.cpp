@@ -30,63 +30,43 @@ Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vo
   MethodEntry entry;
   entry.index = index;
   entry.tokens = graph.tokens;
+  TANDEM_ASSIGN(entry.inputs, ir::MethodInputs::read(graph));
   for (size_t i = 0; i < graph.tensors.size(); ++i) {
     const ir::Tensor& t = graph.tensors[i];
     const auto id = static_cast<ir::TensorId>(i);
-    if (t.role == ir::TensorRole::kInput) {
-      if (t.name == "tokens") {
-        entry.token_input = id;
-      } else if (t.name == "positions") {
-        entry.position_input = id;
-      } else if (t.name == "mask") {
-        entry.mask_input = id;
-      } else {
-        return unsupported(
-            "method \"{}\" wants the input \"{}\", which this run time does not know; use a newer tandem", graph.name,
-            t.name);
-      }
-    } else if (t.role == ir::TensorRole::kOutput) {
-      if (is_new_rows(t.name)) {
-        TANDEM_ASSIGN(const CacheWrite write, read_cache_write(graph, id));
-        entry.cache_writes.push_back(write);
-        continue;
-      }
-      if (is_trace(t.name)) {
-        entry.trace_outputs.push_back(id);
-        continue;
-      }
-      if (t.name != "logits") {
-        return unsupported("method \"{}\" has the output \"{}\", which this run time does not know; use a newer tandem",
-                           graph.name, t.name);
-      }
+    if (t.role != ir::TensorRole::kOutput) continue;
+    if (is_new_rows(t.name)) {
+      TANDEM_ASSIGN(const CacheWrite write, read_cache_write(graph, id));
+      entry.cache_writes.push_back(write);
+    } else if (is_trace(t.name)) {
+      entry.trace_outputs.push_back(id);
+    } else if (t.name == "logits") {
       entry.logits_output = id;
+    } else {
+      return unsupported("method \"{}\" has the output \"{}\", which this run time does not know; use a newer tandem",
+                         graph.name, t.name);
     }
   }
-  if (entry.token_input < 0 || entry.position_input < 0 || entry.mask_input < 0 || entry.logits_output < 0) {
-    return corrupt("method \"{}\" lacks one of tokens, positions, mask and logits", graph.name);
-  }
-  for (const ir::TensorId id : {entry.token_input, entry.position_input}) {
-    const ir::Tensor& t = graph.at(id);
-    if (t.dtype != DType::kI32 || t.shape != std::vector<int64_t>{graph.tokens}) {
-      return unsupported("method \"{}\": the input \"{}\" is not i32 [{}]", graph.name, t.name, graph.tokens);
-    }
-  }
+  if (entry.logits_output < 0) return corrupt("method \"{}\" gives no logits", graph.name);
   const ir::Tensor& logits = graph.at(entry.logits_output);
   if (logits.shape != std::vector<int64_t>{graph.tokens, vocab_size}) {
     return corrupt("method \"{}\" does not give logits for the model's {} tokens", graph.name, vocab_size);
   }
-  const ir::Tensor& mask = graph.at(entry.mask_input);
-  entry.mask_columns = entry.cache_writes.empty() ? graph.context : graph.context + graph.tokens;
-  if (mask.shape != std::vector<int64_t>{graph.tokens, entry.mask_columns}) {
+  const int64_t own_rows = entry.cache_writes.empty() ? 0 : graph.tokens;
+  if (entry.inputs.mask_columns != graph.context + own_rows) {
     return corrupt("method \"{}\" has a mask that does not cover its context", graph.name);
   }
-  entry.mask_codes = ir::mask_codes(mask.dtype, mask.encoding);
-  // Added as it is, and the difference of two infinities would be no number.
-  if (!entry.cache_writes.empty() && dtype_is_float(mask.dtype)) {
-    entry.mask_codes = ir::finite_mask_codes(mask.dtype);
-  }
-  entry.mask_element_bytes = dtype_bits(mask.dtype) / 8;
   return entry;
+}
+
+// A token may go back by `slots` - `window` positions in a ring and still find all that it sees.
+void keep_tighter(std::optional<RingCache>& ring, const ir::Graph& graph) {
+  for (const ir::Op& op : graph.ops) {
+    if (op.kind != ir::OpKind::kAttention) continue;
+    const RingCache found{graph.at(op.inputs[1]).shape[1], op.attributes.window};
+    if (found.slots >= graph.context) continue;
+    if (!ring || found.slots - found.window < ring->slots - ring->window) ring = found;
+  }
 }
 
 }  // namespace
@@ -99,8 +79,12 @@ Result<MethodTable> MethodTable::read(const Program& program, int64_t vocab_size
     if (table.context_ != 0 && table.context_ != graph.context) {
       return corrupt("the methods have contexts of {} and {}", table.context_, graph.context);
     }
+    if (!table.methods_.empty() && table.rope_limit() != entry.inputs.rope_limit) {
+      return corrupt("the methods have rotary tables for different lengths");
+    }
     table.context_ = graph.context;
     table.methods_.push_back(entry);
+    keep_tighter(table.ring_, graph);
   }
   std::ranges::sort(table.methods_, {}, &MethodEntry::tokens);
   if (table.methods_.empty() || table.methods_.front().tokens != 1) {

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "ir/border.h"
+#include "ir/method_inputs.h"
 #include "ir/program.h"
 #include "tandem/engine.h"
 
@@ -21,17 +22,16 @@ struct CacheWrite {
 struct MethodEntry {
   size_t index = 0;  // In the program.
   int64_t tokens = 0;
-  ir::TensorId token_input = -1;
-  ir::TensorId position_input = -1;
-  ir::TensorId mask_input = -1;
+  ir::MethodInputs inputs;
   ir::TensorId logits_output = -1;
-  ir::MaskCodes mask_codes;
-  int mask_element_bytes = 0;
-  // Columns of the mask. `context` of them: the method stores its rows before it looks at them. `tokens` more: it sees
-  // the cache as it was before the call, and its own rows behind it.
-  int64_t mask_columns = 0;
   std::vector<CacheWrite> cache_writes;
   std::vector<ir::TensorId> trace_outputs;  // Hidden states after layers, for measurements.
+};
+
+// A cache that keeps the last positions only: position p is in slot p modulo `slots`.
+struct RingCache {
+  int64_t slots = 0;
+  int64_t window = 0;  // How many positions a token sees.
 };
 
 class MethodTable {
@@ -45,10 +45,15 @@ class MethodTable {
   // one-token method, the shortest that holds them all, padded.
   const MethodEntry& choose(int64_t remaining) const;
   const std::vector<MethodEntry>& methods() const { return methods_; }
+  // Sequences of more tokens than this have another rotary table; 0 if there is but one.
+  int64_t rope_limit() const { return methods_.front().inputs.rope_limit; }
+  // The cache that forgets first, if any does.
+  const std::optional<RingCache>& ring() const { return ring_; }
 
  private:
   std::vector<MethodEntry> methods_;  // By tokens; the first takes one.
   int64_t context_ = 0;
+  std::optional<RingCache> ring_;
 };
 
 }  // namespace tandem

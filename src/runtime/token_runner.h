@@ -25,7 +25,7 @@ class TokenRunner {
   // The program and the table must outlive it.
   static Result<TokenRunner> create(Program& program, const MethodTable& table);
 
-  enum class Logits { kLast, kAll };
+  enum class Logits { kNone, kLast, kAll };
   using RowCallback = std::function<Status(size_t index, std::span<const float> logits)>;
 
   // Computes `tokens` at position(), position() + 1, ... and calls on_row with the logits of the last or of all of
@@ -38,16 +38,20 @@ class TokenRunner {
   void observe_calls(CallObserver observer) { observer_ = std::move(observer); }
 
   int64_t position() const { return position_; }
-  // Positions from there on are free again. What they held is masked, then overwritten.
-  void rewind(int64_t position) { position_ = position; }
+  // Positions from there on are free again. What they held is masked, then overwritten. Where a cache has forgotten
+  // what the tokens before them see, the next feed() computes those anew.
+  void rewind(int64_t position);
   uint64_t memory_bytes() const { return memory_.total_bytes(); }
 
  private:
   TokenRunner(Program& program, const MethodTable& table, MethodMemory memory,
               std::unique_ptr<ExecutionContext> context);
 
-  void fill_inputs(const MethodEntry& method, std::span<const int32_t> tokens);
-  void fill_mask(const MethodEntry& method, int64_t count);
+  Status compute(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop,
+                 const RowCallback& on_row);
+  // Computes what is in the cache once more.
+  Status compute_anew(const std::atomic<bool>& stop);
+  bool keeps_history() const { return table_->rope_limit() > 0 || table_->ring().has_value(); }
   // Writes the rows that a call gave to their slots.
   void write_cache(const MethodEntry& method, int64_t count);
   Status read_rows(const MethodEntry& method, size_t first, size_t done, size_t count, const RowCallback& on_row);
@@ -57,6 +61,10 @@ class TokenRunner {
   MethodMemory memory_;
   std::unique_ptr<ExecutionContext> context_;
   int64_t position_ = 0;
+  int64_t written_ = 0;           // Positions that were ever written, since the cache was last computed from its start.
+  bool is_long_ = false;          // Which rotary table the cache was computed with.
+  bool is_stale_ = false;         // The cache is not what the tokens before position() would give.
+  std::vector<int32_t> history_;  // The tokens in the cache, if they may be needed again.
   std::vector<float> logits_;
   CallObserver observer_;
 };

@@ -1,4 +1,6 @@
 // The reference against Hugging Face's logits.
+#include "support/golden.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,11 +8,13 @@
 #include <numeric>
 
 #include "base/json.h"
+#include "ir/method_inputs.h"
 #include "ir/method_memory.h"
 #include "ir/verifier.h"
 #include "models/builder.h"
 #include "models/checkpoint_weights.h"
 #include "reference/interpreter.h"
+#include "support/edit_checkpoint.h"
 #include "support/npy.h"
 
 namespace tandem {
@@ -42,14 +46,9 @@ std::vector<float> reference_logits(const Checkpoint& checkpoint, const std::vec
   auto program = make_reference_program({graph}, weights, pool);
   auto memory = MethodMemory::allocate(*program);
   auto context = program->new_context();
-  auto* token_buffer = static_cast<int32_t*>(memory->find(*program, 0, "tokens"));
-  auto* positions = static_cast<int32_t*>(memory->find(*program, 0, "positions"));
-  auto* mask = static_cast<float*>(memory->find(*program, 0, "mask"));
-  for (int64_t i = 0; i < n; ++i) {
-    token_buffer[i] = tokens[static_cast<size_t>(i)];
-    positions[i] = static_cast<int32_t>(i);
-    for (int64_t j = 0; j < n; ++j) mask[i * n + j] = j <= i ? 0.0f : -INFINITY;
-  }
+  const auto inputs = ir::MethodInputs::read(graph);
+  EXPECT_TRUE(inputs.ok()) << inputs.error().message;
+  ir::fill_inputs(graph, *inputs, {tokens, 0, n > inputs->rope_limit}, memory->bindings(0));
   memory->bindings(0).rows = n;
   const Status ran = (*context)->run(0, memory->bindings(0));
   EXPECT_TRUE(ran.ok()) << ran.error().message;
@@ -57,16 +56,13 @@ std::vector<float> reference_logits(const Checkpoint& checkpoint, const std::vec
   return {logits, logits + n * plan->vocab_size};
 }
 
-struct Case {
-  const char* family;
-  const char* config;
-};
-
-class Golden : public testing::TestWithParam<Case> {};
+// Family and config file.
+class Golden : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Golden, LogitsAndGreedyTokensEqualHuggingFace) {
-  const std::filesystem::path dir = golden_dir() / GetParam().family;
-  auto checkpoint = Checkpoint::open(dir, {GetParam().config});
+  const auto& [family, config] = GetParam();
+  const std::filesystem::path dir = golden_dir() / family;
+  auto checkpoint = Checkpoint::open(dir, {config});
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   std::ifstream file(dir / "golden.json");
   const Json golden = Json::parse(file);
@@ -93,23 +89,89 @@ TEST_P(Golden, LogitsAndGreedyTokensEqualHuggingFace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Golden,
-                         testing::Values(Case{"llama2", "config.json"}, Case{"llama2", "config.v5.json"},
-                                         Case{"llama3_2", "config.json"}, Case{"llama3_2", "config.v5.json"},
-                                         Case{"qwen2_5", "config.json"}, Case{"qwen2_5", "config.v5.json"},
-                                         Case{"qwen3", "config.json"}, Case{"qwen3", "config.v5.json"},
-                                         Case{"smollm2", "config.json"}, Case{"smollm2", "config.v5.json"}),
+                         testing::Combine(testing::ValuesIn(test::kGoldenFamilies),
+                                          testing::Values("config.json", "config.v5.json")),
                          [](const auto& param_info) {
-                           return std::string(param_info.param.family) +
-                                  (std::string(param_info.param.config) == "config.json" ? "_hub" : "_v5");
+                           const std::string config = std::get<1>(param_info.param);
+                           return std::string(std::get<0>(param_info.param)) +
+                                  (config == "config.json" ? "_hub" : "_v5");
                          });
 
+// A copy of a golden checkpoint with keys of config.json set, or removed by null.
+Result<ModelPlan> plan_edited(const char* family, const Json& changes) {
+  const test::TempFolder folder;
+  test::copy_checkpoint(golden_dir() / family, folder.path());
+  std::ifstream in(folder / "config.json");
+  Json config = Json::parse(in);
+  for (const auto& [key, value] : changes.items()) {
+    if (value.is_null()) {
+      config.erase(key);
+    } else {
+      config[key] = value;
+    }
+  }
+  std::ofstream(folder / "config.json") << config.dump();
+  TANDEM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(folder.path()));
+  return plan_model(checkpoint);
+}
+
 TEST(PlanModel, RefusesAnotherArchitectureByName) {
-  auto checkpoint = Checkpoint::open(golden_dir() / "gemma2");
-  ASSERT_TRUE(checkpoint.ok());
-  const auto plan = plan_model(*checkpoint);
+  const auto plan = plan_edited("llama2", {{"architectures", {"MixtralForCausalLM"}}, {"model_type", "mixtral"}});
   ASSERT_FALSE(plan.ok());
-  EXPECT_NE(plan.error().message.find("Gemma2ForCausalLM"), std::string::npos);
+  EXPECT_NE(plan.error().message.find("MixtralForCausalLM"), std::string::npos);
   EXPECT_EQ(plan.error().code, ErrorCode::kUnsupported);
+}
+
+TEST(PlanModel, RefusesWhatItCannotComputeByName) {
+  const std::pair<const char*, Json> cases[] = {
+      {"gelu", {{"hidden_act", "gelu"}}},  // The exact one, which only Gemma means otherwise.
+      {"yarn", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}},
+      {"bidirectional", {{"use_bidirectional_attention", true}}},
+      {"quantized", {{"quantization_config", {{"quant_method", "gptq"}}}}},
+  };
+  for (const auto& [word, changes] : cases) {
+    const auto plan = plan_edited("llama2", changes);
+    ASSERT_FALSE(plan.ok()) << word;
+    EXPECT_EQ(plan.error().code, ErrorCode::kUnsupported) << plan.error().message;
+    EXPECT_NE(plan.error().message.find(word), std::string::npos) << plan.error().message;
+  }
+}
+
+TEST(PlanModel, KeysThatCouldChangeTheMathsAreReported) {
+  const auto plan = plan_edited("llama2", {{"attention_temperature", 2.0}});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_EQ(plan->warnings.size(), 1u);
+  EXPECT_NE(plan->warnings[0].find("attention_temperature"), std::string::npos);
+}
+
+TEST(PlanModel, FamiliesHaveTheirDefaults) {
+  const auto gemma2 = plan_edited("gemma2", {{"attn_logit_softcapping", nullptr}, {"sliding_window", nullptr}});
+  ASSERT_TRUE(gemma2.ok()) << gemma2.error().message;
+  EXPECT_EQ(gemma2->attention_softcap, 50.0f);
+  EXPECT_EQ(gemma2->layers[0].window, 4096);
+  EXPECT_EQ(gemma2->layers[1].window, 0);
+
+  const auto gemma3 = plan_edited("gemma3", {{"sliding_window_pattern", nullptr}, {"rope_local_base_freq", nullptr}});
+  ASSERT_TRUE(gemma3.ok()) << gemma3.error().message;
+  for (const LayerPlan& layer : gemma3->layers) {
+    EXPECT_EQ(layer.window, 12);  // Four layers, and the sixth would be the first without.
+    EXPECT_EQ(layer.rope_table, 1);
+  }
+
+  const auto smollm3 = plan_edited("smollm3", {{"no_rope_layers", nullptr}, {"no_rope_layer_interval", nullptr}});
+  ASSERT_TRUE(smollm3.ok()) << smollm3.error().message;
+  EXPECT_EQ(smollm3->layers[2].rope_table, 0);
+  EXPECT_EQ(smollm3->layers[3].rope_table, -1);
+
+  const auto gemma = plan_edited("gemma", {{"hidden_act", "gelu"}, {"hidden_activation", nullptr}});
+  ASSERT_TRUE(gemma.ok()) << gemma.error().message;
+  EXPECT_EQ(gemma->activation, Activation::kGeluTanh);
+}
+
+TEST(PlanModel, LongropeNeedsAFactorForEachPair) {
+  const auto plan = plan_edited("phi4_mini", {{"partial_rotary_factor", 0.5}});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(plan.error().message.find("short_factor"), std::string::npos) << plan.error().message;
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "base/json.h"
 #include "compiler/compile.h"
+#include "support/golden.h"
 #include "support/temp_folder.h"
 #include "tandem/engine.h"
 
@@ -24,7 +25,6 @@ inline std::filesystem::path demo_dir() { return TANDEM_SOURCE_DIR "/models/demo
 inline std::filesystem::path golden_dir(std::string_view family) {
   return std::filesystem::path(TANDEM_SOURCE_DIR "/tests/data/golden") / family;
 }
-inline constexpr const char* kGoldenFamilies[] = {"llama2", "llama3_2", "qwen2_5", "qwen3", "smollm2"};
 
 struct CompileSpec {
   std::filesystem::path checkpoint = {};

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "compiler/passes/passes.h"
+#include "ir/method_inputs.h"
 
 namespace tandem {
 namespace {
@@ -55,13 +56,17 @@ class Expander {
     return all_rows_[cache] = all;
   }
 
+  // Layers with a window that is shorter than the context have a mask of their own.
+  TensorId mask_for(int64_t window) {
+    if (window == 0 || window >= graph_.context) return mask_;
+    const std::string name = ir::window_mask_name(window);
+    if (const auto id = graph_.find(name)) return *id;
+    return graph_.add(
+        {.name = name, .role = ir::TensorRole::kInput, .shape = {graph_.tokens, graph_.context + graph_.tokens}});
+  }
+
   Status expand(const ir::Op& op, const std::map<TensorId, TensorId>& stored) {
     const ir::OpAttributes& a = op.attributes;
-    if (a.window > 0 && a.window < graph_.context) {
-      return unsupported("a sliding window of {} in a context of {} is not possible on this target; use --context {}",
-                         a.window, graph_.context, a.window);
-    }
-    if (a.softcap > 0.0f) return unsupported("attention with a cap on its scores is not possible on this target");
     const std::string mixed =
         graph_.at(op.outputs[0]).name;  // "layers.3.attention.mixed", perhaps with a head's number.
     const auto named = [&](const char* part) {
@@ -73,8 +78,13 @@ class Expander {
     const TensorId q =
         add(OpKind::kSplitHeads, {op.inputs[0]}, named("q.heads"), {heads, tokens, size}, {.head_dim = size});
     const TensorId k = all_rows(op.inputs[1], stored, size), v = all_rows(op.inputs[2], stored, size);
-    const TensorId scores = add(OpKind::kMatMul, {q, k}, named("scores"), {heads, tokens, seen}, {.transpose_b = true});
-    const TensorId masked = add(OpKind::kAddMask, {scores, mask_}, named("masked"), {heads, tokens, seen});
+    TensorId scores = add(OpKind::kMatMul, {q, k}, named("scores"), {heads, tokens, seen}, {.transpose_b = true});
+    if (a.softcap > 0.0f) {
+      // Softmax multiplies by the factor: cap * tanh(factor * s / cap) is factor times this.
+      scores =
+          add(OpKind::kSoftcap, {scores}, named("capped"), {heads, tokens, seen}, {.factor = a.softcap / a.factor});
+    }
+    const TensorId masked = add(OpKind::kAddMask, {scores, mask_for(a.window)}, named("masked"), {heads, tokens, seen});
     const TensorId probabilities =
         add(OpKind::kSoftmax, {masked}, named("probabilities"), {heads, tokens, seen}, {.factor = a.factor});
     const TensorId out = add(OpKind::kMatMul, {probabilities, v}, named("mixed.heads"), {heads, tokens, size});

@@ -29,12 +29,21 @@ struct PassContext {
   const Recipe& recipe;
   ir::Encoding logits_encoding = {};  // For integer logits: from calibration.
   const StaticForm* form = nullptr;   // Null: caches are updated in place.
+  int64_t most_tokens = 0;            // Of the methods that share the caches; 0: there is but this one.
 };
+
+// What a recipe says of a weight, written into its tensor.
+inline void set_weight_format(ir::Tensor& weight, const WeightSpec& spec) {
+  weight.format = spec.format;
+  weight.block = spec.format == WeightFormat::kLpbq4 ? spec.block : 0;
+}
 
 // A model with tied embeddings whose embedding and head have one format keeps one copy of them.
 Status share_tied_head(ir::Graph& graph, const PassContext& context);
 // Weights get the formats that the recipe gives them, and linear layers with integer weights quantize their input.
 Status assign_weight_formats(ir::Graph& graph, const PassContext& context);
+// Caches of layers with a window keep that and what a call adds, and no more.
+Status shorten_window_caches(ir::Graph& graph, const PassContext& context);
 // Caches get the recipe's dtype; u8 caches get scales beside them.
 Status set_cache_format(ir::Graph& graph, const PassContext& context);
 // The mask and the logits get the recipe's dtypes.

@@ -14,6 +14,7 @@ Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallba
   static constexpr Pass kInPlace[] = {
       {"share_tied_head", share_tied_head},
       {"assign_weight_formats", assign_weight_formats},
+      {"shorten_window_caches", shorten_window_caches},
       {"set_cache_format", set_cache_format},
       {"set_border_dtypes", set_border_dtypes},
       {"fuse_gated_activation", fuse_gated_activation},

@@ -1,12 +1,15 @@
 #include "base/error.h"
 #include "compiler/passes/passes.h"
+#include "ir/method_inputs.h"
+#include "models/sliced_weights.h"
 
 namespace tandem {
 namespace {
 
-// The table's name for a cache is that of the rows that are written to it.
+// The table's name for a cache is that of the rows that are written to it, and all masks are one.
 std::string table_name(const ir::Tensor& tensor) {
   std::string name = tensor.name;
+  if (tensor.role == ir::TensorRole::kInput && ir::is_mask_name(name)) return "mask";
   if (tensor.role == ir::TensorRole::kState) name.replace(name.find("_cache"), 6, "_new");
   return name;
 }
@@ -56,13 +59,9 @@ Status set_encodings(ir::Graph& graph, const PassContext& context) {
   for (ir::Tensor& tensor : graph.tensors) {
     switch (tensor.role) {
       case ir::TensorRole::kVector: break;
-      case ir::TensorRole::kWeight: {
-        const std::string whole = tensor.name.substr(0, tensor.name.find('['));
-        const WeightSpec spec = context.recipe.spec_for(whole);
-        tensor.format = spec.format;
-        tensor.block = spec.format == WeightFormat::kLpbq4 ? spec.block : 0;
+      case ir::TensorRole::kWeight:
+        set_weight_format(tensor, context.recipe.spec_for(parse_slice(tensor.name).whole));
         break;
-      }
       default:
         if (tensor.dtype != DType::kI32) TANDEM_TRY(encode_tensor(tensor, form, context.recipe.kv));
         break;

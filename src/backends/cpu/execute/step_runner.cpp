@@ -223,13 +223,16 @@ void StepRunner::rope_table(const Op& op, Rows rows) {
   const int64_t half = graph_.at(op.inputs[1]).shape[0];
   const float* frequency = floats(op.inputs[1]);
   const int32_t* positions = indices(op.inputs[0]);
+  const float* long_frequency = op.inputs.size() == 3 ? floats(op.inputs[2]) : nullptr;
   float* cos = floats(op.outputs[0]);
   float* sin = floats(op.outputs[1]);
   // A sine costs about as much as 16 elements of other work.
   each_part(rows, rows.count * half * 16, [&](Rows part) {
     for (int64_t n = part.begin; n < part.begin + part.count; ++n) {
+      const bool is_long = long_frequency != nullptr && positions[n] >= graph_.context;
+      const auto position = static_cast<float>(is_long ? positions[n] - graph_.context : positions[n]);
       for (int64_t i = 0; i < half; ++i) {
-        const float angle = static_cast<float>(positions[n]) * frequency[i];
+        const float angle = position * (is_long ? long_frequency : frequency)[i];
         cos[n * half + i] = std::cos(angle) * op.attributes.factor;
         sin[n * half + i] = std::sin(angle) * op.attributes.factor;
       }
@@ -270,11 +273,11 @@ Status StepRunner::store_kv(const Op& op, Rows rows) {
       return invalid_argument("position {} is beyond the context of {}", positions[n], graph_.context);
     }
   }
-  const int64_t heads = width / dim;
+  const int64_t heads = width / dim, slots = graph_.at(op.inputs[2]).shape[1];
   const auto store_head = [&](int64_t h) {
     const KvHead head = kv_head(op.inputs[2], op.inputs.size() == 4 ? op.inputs[3] : -1, h);
     for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
-      kernels_.store_kv(x + n * width + h * dim, dim, positions[n], head);
+      kernels_.store_kv(x + n * width + h * dim, dim, positions[n] % slots, head);
     }
   };
   if (rows.count * width < kWorthSharing) {
@@ -294,6 +297,25 @@ void StepRunner::find_mask_ends(const float* mask) {
   for (int64_t n = 0; n < active_; ++n) ends[n] = visible_end(mask + n * graph_.context, graph_.context);
 }
 
+// The mask of the rows by slot: a cache of a layer with a window may hold the last positions only, each in the slot of
+// its number modulo the slots.
+void StepRunner::fill_window_mask(const Op& op, Rows rows) {
+  const int64_t window = op.attributes.window, slots = graph_.at(op.inputs[1]).shape[1];
+  const WindowMask wanted{window, slots, op.inputs[3], rows.begin, rows.count};
+  if (wanted == window_mask_of_) return;
+  window_mask_of_ = wanted;
+  const float* mask = floats(op.inputs[3]);
+  const int32_t* positions = indices(op.inputs[4]);
+  auto* windowed = reinterpret_cast<float*>(arena_ + plan_.window_mask_offset);
+  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
+    float* row = windowed + n * slots;
+    std::fill_n(row, slots, -std::numeric_limits<float>::infinity());
+    for (int64_t j = std::max<int64_t>(positions[n] - window + 1, 0); j <= positions[n]; ++j) {
+      row[j % slots] = mask[n * graph_.context + j];
+    }
+  }
+}
+
 void StepRunner::attention(const Op& op, Rows rows) {
   const ir::OpAttributes& a = op.attributes;
   const int64_t dim = a.head_dim, width = graph_.at(op.inputs[0]).shape[1];
@@ -304,16 +326,10 @@ void StepRunner::attention(const Op& op, Rows rows) {
     mask_ends_of_ = op.inputs[3];
   }
   const auto* ends = reinterpret_cast<const int64_t*>(arena_ + plan_.mask_end_offset);
+  const int64_t slots = graph_.at(op.inputs[1]).shape[1];
   if (a.window > 0) {
-    auto* windowed = reinterpret_cast<float*>(arena_ + plan_.window_mask_offset);
-    const int32_t* positions = indices(op.inputs[4]);
-    for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
-      float* row = windowed + n * graph_.context;
-      std::copy_n(mask + n * graph_.context, graph_.context, row);
-      const int64_t hidden = std::clamp<int64_t>(positions[n] - a.window + 1, 0, graph_.context);
-      std::fill_n(row, hidden, -std::numeric_limits<float>::infinity());
-    }
-    mask = windowed;
+    fill_window_mask(op, rows);
+    mask = reinterpret_cast<const float*>(arena_ + plan_.window_mask_offset);
   }
   const bool scaled = op.inputs.size() == 7;
   const int64_t blocks = (rows.count + kAttentionTokens - 1) / kAttentionTokens;
@@ -332,9 +348,13 @@ void StepRunner::attention(const Op& op, Rows rows) {
     work.dim = dim;
     work.k = kv_head(op.inputs[1], scaled ? op.inputs[5] : -1, head);
     work.v = kv_head(op.inputs[2], scaled ? op.inputs[6] : -1, head);
-    work.slots = *std::max_element(ends + begin, ends + begin + count);
-    work.mask = mask + begin * graph_.context;
-    work.mask_stride = graph_.context;
+    work.slots = std::min(*std::max_element(ends + begin, ends + begin + count), slots);
+    if (a.window > 0) {
+      const int64_t oldest = std::max<int64_t>(indices(op.inputs[4])[begin] - a.window + 1, 0);
+      work.first_tile = oldest % slots / kAttentionTile;
+    }
+    work.mask = mask + begin * slots;
+    work.mask_stride = slots;
     work.scale = a.factor;
     work.softcap = a.softcap;
     work.scratch = reinterpret_cast<float*>(scratch(thread));

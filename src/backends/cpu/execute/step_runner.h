@@ -29,6 +29,16 @@ class StepRunner {
     int64_t count = 0;
   };
 
+  // Which layers' mask by slot it is; those of one model mostly have the same.
+  struct WindowMask {
+    int64_t window = 0;
+    int64_t slots = 0;
+    ir::TensorId mask = -1;
+    int64_t first_row = 0;
+    int64_t rows = 0;
+    bool operator==(const WindowMask&) const = default;
+  };
+
   // Calls body(part) with parts of the rows, on several threads if there are elements enough to be worth it.
   template <typename Body>
   void each_part(Rows rows, int64_t elements, Body&& body);
@@ -46,6 +56,7 @@ class StepRunner {
   void attention(const ir::Op& op, Rows rows);
   Status mask_to_float(const ir::Op& op);
   void find_mask_ends(const float* mask);
+  void fill_window_mask(const ir::Op& op, Rows rows);
   void convert(const ir::Op& op, Rows rows);
 
   void* memory(ir::TensorId id) const;
@@ -65,6 +76,7 @@ class StepRunner {
   uint64_t scratch_per_thread_;
   int64_t active_ = 0;              // Tokens that are not padding.
   ir::TensorId mask_ends_of_ = -1;  // Whose ends are in the arena now.
+  WindowMask window_mask_of_;       // What is in the arena now.
 };
 
 }  // namespace tandem::cpu

@@ -9,7 +9,7 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr int64_t kTileSlots = 64;
+constexpr int64_t kTileSlots = kAttentionTile;
 
 inline int64_t round_up_16(int64_t n) { return (n + 15) / 16 * 16; }
 
@@ -225,7 +225,9 @@ void attention_typed(const AttentionTask& task) {
     at.maxima[row] = -__builtin_inff();
     at.sums[row] = 0.0f;
   }
-  for (int64_t begin = 0; begin < task.slots; begin += kTileSlots) {
+  const int64_t tiles = (task.slots + kTileSlots - 1) / kTileSlots;
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const int64_t begin = (task.first_tile + tile) % tiles * kTileSlots;
     const int64_t count = task.slots - begin < kTileSlots ? task.slots - begin : kTileSlots;
     if (!any_visible(task, begin, count)) continue;
     load_keys<K>(task.k, task.dim, begin, count, at.keys);

@@ -46,6 +46,9 @@ struct KvHead {
 };
 
 // Attention of the query heads that share one KV head, for a run of tokens. out = softmax(cap(q.k * scale) + mask) . v
+// Slots that attention takes at once.
+inline constexpr int64_t kAttentionTile = 64;
+
 struct AttentionTask {
   const float* q = nullptr;  // Query (token t, group member g) is at q + t * q_stride + g * dim.
   int64_t q_stride = 0;
@@ -56,7 +59,10 @@ struct AttentionTask {
   int64_t dim = 0;
   KvHead k;
   KvHead v;
-  int64_t slots = 0;  // Slots [0, slots) are looked at.
+  int64_t slots = 0;  // Slots [0, slots) are looked at, in tiles of kAttentionTile.
+  // The tile to begin with; the one behind the last is the first. The order of tiles decides the rounding of sums, so
+  // a cache that is written in circles gives the bits of one that is not if its oldest tile comes first.
+  int64_t first_tile = 0;
   // [tokens, mask_stride]; 0 visible, -infinity masked, other values are added. None: all slots are visible.
   const float* mask = nullptr;
   int64_t mask_stride = 0;

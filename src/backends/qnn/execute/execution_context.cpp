@@ -86,10 +86,10 @@ Status QnnExecutionContext::check(const MethodPlan& plan, const Bindings& bindin
       }
     }
   }
-  for (const Port& port : plan.positions) {
+  for (const auto& [port, rows] : plan.positions) {
     const auto* const positions = static_cast<const int32_t*>(bindings.data[static_cast<size_t>(port.tensor)]);
     for (int64_t i = 0; i < graph.tokens; ++i) {
-      if (positions[i] >= graph.context) {
+      if (positions[i] >= rows) {
         return invalid_argument("position {} is outside of the context of {}", positions[i], graph.context);
       }
     }
@@ -98,7 +98,7 @@ Status QnnExecutionContext::check(const MethodPlan& plan, const Bindings& bindin
 }
 
 void QnnExecutionContext::copy_positions(const MethodPlan& plan, const Bindings& bindings) {
-  for (const Port& port : plan.positions) {
+  for (const auto& [port, rows] : plan.positions) {
     const auto* const from = static_cast<const int32_t*>(bindings.data[static_cast<size_t>(port.tensor)]);
     auto* const to = reinterpret_cast<int32_t*>(arena_.get() + port.offset);
     for (int64_t i = 0; i < plan.graph->tokens; ++i) to[i] = std::max(from[i], 0);

@@ -144,7 +144,7 @@ class Planner {
     if (places_[static_cast<size_t>(id)]) return ok_status();
     TANDEM_ASSIGN(places_[static_cast<size_t>(id)], reserve(tandem::tensor_bytes(tensor)));
     TANDEM_ASSIGN(const Port port, port_of(id));
-    plan_.positions.push_back(port);
+    plan_.positions.push_back({port, (op.inputs.size() == 3 ? 2 : 1) * graph_.context});
     return ok_status();
   }
 

@@ -51,12 +51,17 @@ struct TokenLimit {
   int64_t rows = 0;  // Of the table.
 };
 
+// Rows of a rotary table that a shard looks up. They are copied to the arena, because padding has -1.
+struct PositionInput {
+  Port port;
+  int64_t rows = 0;  // Of the table.
+};
+
 struct MethodPlan {
   const ir::Graph* graph = nullptr;
   std::vector<TokenLimit> token_limits;
   std::vector<HostLookup> lookups;
-  // Positions are copied to the arena, because padding has -1 there, and a shard looks them up in a table.
-  std::vector<Port> positions;
+  std::vector<PositionInput> positions;
   std::vector<Step> steps;
   uint64_t arena_bytes = 0;
 };

@@ -153,25 +153,30 @@ TensorSpec make_scalar(std::string name, const TensorType& like, float value) {
                            {scale, value < 0.0f ? -32768 : 0});
 }
 
-Result<RopeTables> make_rope_tables(const ir::Tensor& cos, const ir::Tensor& sin, std::span<const float> frequency,
-                                    float factor, int64_t context) {
-  const auto width = static_cast<int64_t>(frequency.size());
-  TANDEM_ASSIGN(Encoded cosines, make_encoded(cos.name + "#table", cos, context, width));
-  TANDEM_ASSIGN(Encoded sines, make_encoded(sin.name + "#table", sin, context, width));
-  const size_t cos_bytes = cosines.bytes.size() / static_cast<size_t>(context);
-  const size_t sin_bytes = sines.bytes.size() / static_cast<size_t>(context);
-  std::vector<float> cos_row(frequency.size());
-  std::vector<float> sin_row(frequency.size());
-  for (int64_t position = 0; position < context; ++position) {
-    for (size_t i = 0; i < frequency.size(); ++i) {
-      // In float, as everywhere: at far positions the rounding of the angle shows.
-      const float angle = static_cast<float>(position) * frequency[i];
-      cos_row[i] = std::cos(angle) * factor;
-      sin_row[i] = std::sin(angle) * factor;
+Result<RopeTables> make_rope_tables(const ir::Tensor& cos, const ir::Tensor& sin,
+                                    std::span<const std::vector<float>* const> frequencies, float factor,
+                                    int64_t context) {
+  const size_t size = frequencies.front()->size();
+  const auto width = static_cast<int64_t>(size), rows = context * static_cast<int64_t>(frequencies.size());
+  TANDEM_ASSIGN(Encoded cosines, make_encoded(cos.name + "#table", cos, rows, width));
+  TANDEM_ASSIGN(Encoded sines, make_encoded(sin.name + "#table", sin, rows, width));
+  uint8_t* cos_at = cosines.bytes.data();
+  uint8_t* sin_at = sines.bytes.data();
+  std::vector<float> cos_row(size);
+  std::vector<float> sin_row(size);
+  for (const std::vector<float>* const frequency : frequencies) {
+    for (int64_t position = 0; position < context; ++position) {
+      for (size_t i = 0; i < size; ++i) {
+        // In float, as everywhere: at far positions the rounding of the angle shows.
+        const float angle = static_cast<float>(position) * (*frequency)[i];
+        cos_row[i] = std::cos(angle) * factor;
+        sin_row[i] = std::sin(angle) * factor;
+      }
+      ir::encode_row(cos.dtype, cos.encoding, cos_row.data(), width, cos_at);
+      ir::encode_row(sin.dtype, sin.encoding, sin_row.data(), width, sin_at);
+      cos_at += dtype_bytes(cos.dtype, size);
+      sin_at += dtype_bytes(sin.dtype, size);
     }
-    const auto at = static_cast<size_t>(position);
-    ir::encode_row(cos.dtype, cos.encoding, cos_row.data(), width, cosines.bytes.data() + at * cos_bytes);
-    ir::encode_row(sin.dtype, sin.encoding, sin_row.data(), width, sines.bytes.data() + at * sin_bytes);
   }
   cosines.spec.data = TensorData::own(std::move(cosines.bytes));
   sines.spec.data = TensorData::own(std::move(sines.bytes));

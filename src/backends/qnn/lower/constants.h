@@ -50,12 +50,14 @@ TensorSpec make_constant(std::string name, const TensorType& like, Shape shape, 
 // One number, exactly.
 TensorSpec make_scalar(std::string name, const TensorType& like, float value);
 
-// cos and sin of every position of the context, [context, R], in the dtype and encoding of `like`.
+// cos and sin of every position of the context for each set of frequencies, one set under another:
+// [sets * context, R], in the dtypes and encodings of `cos` and `sin`.
 struct RopeTables {
   TensorSpec cos;
   TensorSpec sin;
 };
-Result<RopeTables> make_rope_tables(const ir::Tensor& cos, const ir::Tensor& sin, std::span<const float> frequency,
-                                    float factor, int64_t context);
+Result<RopeTables> make_rope_tables(const ir::Tensor& cos, const ir::Tensor& sin,
+                                    std::span<const std::vector<float>* const> frequencies, float factor,
+                                    int64_t context);
 
 }  // namespace tandem::qnn

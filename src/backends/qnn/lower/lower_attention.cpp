@@ -14,9 +14,13 @@ constexpr uint32_t kPadWithConstant = 0;
 // Two tables of the whole context, computed now, and a Gather in each call. Gather fails for indices that are not
 // there: the run time gives padding the position 0.
 Status GraphLowering::rope_table() {
-  TANDEM_ASSIGN(const std::vector<float>* frequency, vector(1));
+  std::vector<const std::vector<float>*> frequencies;
+  for (size_t i = 1; i < op_->inputs.size(); ++i) {
+    TANDEM_ASSIGN(const std::vector<float>* frequency, vector(i));
+    frequencies.push_back(frequency);
+  }
   TANDEM_ASSIGN(const RopeTables tables,
-                make_rope_tables(out(0), out(1), *frequency, op_->attributes.factor, graph_.context));
+                make_rope_tables(out(0), out(1), frequencies, op_->attributes.factor, graph_.context));
   const Layout indices = values_.border(in_id());
   TANDEM_ASSIGN(const TensorRef positions, values_.get(in_id(), indices));
   Layout rows = indices;
