@@ -142,7 +142,7 @@ TEST(Formats, MayDifferFromLayerToLayer) {
     "rules": [{"match": "layers.0.attention.*", "format": "int8"},
               {"match": "layers.0.attention.k", "format": "lpbq4", "block": 16},
               {"match": "layers.0.attention.v", "format": "fp32"},
-              {"match": "layers.1.mlp.gate", "format": "bf16"},
+              {"match": "layers.1.mlp.up", "format": "bf16"},
               {"match": "layers.1.mlp.down", "format": "lpbq4", "block": 64},
               {"match": "layers.1.attention.o", "format": "fp16"}]})";
   for (const char* family : test::kGoldenFamilies) {
@@ -153,9 +153,9 @@ TEST(Formats, MayDifferFromLayerToLayer) {
     EXPECT_EQ(weight(*artifact, "layers.0.attention.q")->format, WeightFormat::kI8);
     EXPECT_EQ(weight(*artifact, "layers.0.attention.k")->block, 16);
     EXPECT_EQ(weight(*artifact, "layers.0.attention.v")->format, WeightFormat::kF32);
-    EXPECT_EQ(weight(*artifact, "layers.1.mlp.gate")->format, WeightFormat::kBF16);
+    EXPECT_EQ(weight(*artifact, "layers.1.mlp.up")->format, WeightFormat::kBF16);
     EXPECT_EQ(weight(*artifact, "layers.1.mlp.down")->block, 64);
-    EXPECT_EQ(weight(*artifact, "layers.1.mlp.up")->block, 32);
+    EXPECT_EQ(weight(*artifact, "layers.0.mlp.up")->block, 32);
     EXPECT_EQ(weight(*artifact, "embedding")->format, WeightFormat::kF16);
     EXPECT_EQ(weight(*artifact, "head")->format, WeightFormat::kI8);
     expect_runs_like_its_reference(file, test::golden_prompt(family));

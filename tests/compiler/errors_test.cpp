@@ -47,7 +47,11 @@ TEST_F(CompileErrors, OutputFolders) {
 
 TEST_F(CompileErrors, Checkpoints) {
   EXPECT_HAS(error_of(options(), ErrorCode::kNotFound, folder_ / "absent", folder_ / "x.tdm"), "absent");
-  EXPECT_HAS(error_of(options(), ErrorCode::kUnsupported, test::golden_dir("gemma2"), folder_ / "x.tdm"), "Gemma2");
+  test::copy_checkpoint(test::golden_dir("llama2"), folder_ / "mixtral");
+  test::write_file(folder_ / "mixtral/config.json",
+                   R"({"architectures": ["MixtralForCausalLM"], "vocab_size": 256, "hidden_size": 64, "n_layer": 2,
+                       "n_head": 4, "intermediate_size": 172, "n_positions": 256, "rms_norm_eps": 1e-5})");
+  EXPECT_HAS(error_of(options(), ErrorCode::kUnsupported, folder_ / "mixtral", folder_ / "x.tdm"), "Mixtral");
   fs::create_directory(folder_ / "empty");
   EXPECT_HAS(error_of(options(), ErrorCode::kNotFound, folder_ / "empty", folder_ / "x.tdm"), "empty");
   CompileOptions wrong = options();

@@ -167,8 +167,9 @@ TEST_F(Passes, AllOfThemInOrderWithADumpAfterEach) {
                 names.emplace_back(pass);
                 last = ir::to_text(graph);
               }).ok());
-  EXPECT_EQ(names, (std::vector<std::string>{"build", "share_tied_head", "assign_weight_formats", "set_cache_format",
-                                             "set_border_dtypes", "fuse_gated_activation"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"build", "share_tied_head", "assign_weight_formats", "shorten_window_caches",
+                                      "set_cache_format", "set_border_dtypes", "fuse_gated_activation"}));
   EXPECT_TRUE(last.starts_with("graph prefill_8 tokens=8 context=64\n")) << last.substr(0, 100);
   for (const char* line : {"  input  %tokens: i32[8]\n", "  weight %embedding: int8[2048, 256]\n",
                            "  weight %layers.0.mlp.up: lpbq4/32[768, 256]\n", "  state  %k_cache.0: f16[2, 64, 64]\n",
@@ -186,7 +187,7 @@ TEST(DumpIr, ShowsEveryMethodAfterEveryPass) {
     EXPECT_FALSE(ir::to_text(graph).empty());
   };
   ASSERT_TRUE(compile(test::golden_dir("qwen3"), folder / "x.tdm", options).ok());
-  EXPECT_EQ(dumps, 3 * 6);
+  EXPECT_EQ(dumps, 3 * 7);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@ using test::TempFolder;
 // with u16 there are 20 dB more. These models are random, and a few heads wide: one code matters more than in real
 // ones.
 constexpr double kDeviceNoise = 38.0;
+// A code that differs in one layer makes more of them differ in the next.
+constexpr double kNoiseOfFourLayers = 35.0;
 
 double log_sqnr(const char* what, const std::vector<float>& wanted, const std::vector<float>& got) {
   const double db = test::sqnr_db(wanted, got);
@@ -26,23 +28,38 @@ std::vector<int32_t> prompt_of(const char* family) {
   return tokens;
 }
 
-TEST(Emulator, ComputesWhatTheReferenceDoes) {
+class EveryFamily : public testing::TestWithParam<const char*> {};
+
+// Biases, norms of queries and keys, heads and widths that nothing divides, windows, caps, gelu, LayerNorm, rotary
+// embedding of a part of a head and in neighbouring pairs, blocks side by side, factors.
+TEST_P(EveryFamily, ComputesOnTheEmulatorWhatTheReferenceDoes) {
   TANDEM_NEEDS_QNN();
-  // Biases; norms of queries and keys; heads and widths that nothing divides.
-  for (const char* family : {"qwen2_5", "qwen3", "smollm2"}) {
-    SCOPED_TRACE(family);
-    const TempFolder folder;
-    const auto report = test::must_compile(test::golden_dir(family), folder / "x.tdm", test::npu_options("w4"));
-    EXPECT_EQ(report.methods, (std::vector<std::string>{"decode", "prefill_8"}));
-    EXPECT_EQ(report.kv, KvFormat::kU8);
-    EXPECT_EQ(report.shards.size(), 1u);
-    EXPECT_EQ(report.segments_reused, 0u);
-    EXPECT_EQ(folder.entries(), 1u) << "something was left behind";
-    const auto prompt = prompt_of(family);
-    const auto qdq = test::phase_logits(folder / "x.tdm", test::golden_dir(family), Phase::kQdq, prompt);
-    EXPECT_GE(log_sqnr(family, qdq, test::device_logits(folder / "x.tdm", prompt)), kDeviceNoise);
-  }
+  const char* family = GetParam();
+  const TempFolder folder;
+  const auto report = test::must_compile(test::golden_dir(family), folder / "x.tdm", test::npu_options("w4"));
+  EXPECT_EQ(report.methods, (std::vector<std::string>{"decode", "prefill_8"}));
+  EXPECT_EQ(report.kv, KvFormat::kU8);
+  EXPECT_EQ(report.shards.size(), 1u);
+  EXPECT_EQ(report.segments_reused, 0u);
+  EXPECT_EQ(folder.entries(), 1u) << "something was left behind";
+  // Beyond windows, and beyond the length where Phi's rotary table changes.
+  const auto prompt = test::golden_prompt(family);
+  const auto qdq = test::phase_logits(folder / "x.tdm", test::golden_dir(family), Phase::kQdq, prompt);
+  EXPECT_GE(log_sqnr(family, qdq, test::device_logits(folder / "x.tdm", prompt)), kNoiseOfFourLayers);
 }
+
+TEST_P(EveryFamily, ComputesInHalfPrecision) {
+  TANDEM_NEEDS_QNN();
+  const char* family = GetParam();
+  const TempFolder folder;
+  test::must_compile(test::golden_dir(family), folder / "x.tdm", test::npu_options("fp16"));
+  const auto prompt = test::golden_prompt(family);
+  const auto exact = test::phase_logits(folder / "x.tdm", test::golden_dir(family), Phase::kFloat, prompt);
+  EXPECT_GE(log_sqnr(family, exact, test::device_logits(folder / "x.tdm", prompt)), kDeviceNoise);
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulator, EveryFamily, testing::ValuesIn(test::kGoldenFamilies),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST(Emulator, ShardsAndModesGiveTheSameTokens) {
   TANDEM_NEEDS_QNN();

@@ -4,6 +4,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler_npu/chained_program.h"
 #include "compiler_npu/npu_support.h"
+#include "ir/method_inputs.h"
 #include "ir/verifier.h"
 #include "models/sliced_weights.h"
 
@@ -44,7 +45,8 @@ void expect_border(const ir::Graph& part, const ShardRange& shard) {
         !tensor.name.starts_with("v_new.")) {
       EXPECT_EQ(tensor.name, "layers." + std::to_string(shard.layer_end - 1) + ".mlp.residual") << part.name;
     }
-    const bool is_hidden = tensor.role == TensorRole::kInput && tensor.dtype == DType::kF32 && tensor.name != "mask";
+    const bool is_hidden =
+        tensor.role == TensorRole::kInput && tensor.dtype == DType::kF32 && !ir::is_mask_name(tensor.name);
     if (is_hidden && shard.layer_begin == 0) {
       EXPECT_EQ(tensor.name, "embedding.out") << part.name;
     } else if (is_hidden) {
@@ -142,15 +144,9 @@ TEST_P(StaticFormOf, GivesTheSameBitsInShards) {
 // One call of a method whose cache is empty.
 void run_once(Program& program, MethodMemory& memory, std::span<const int32_t> tokens) {
   const auto n = static_cast<int64_t>(tokens.size());
-  std::ranges::copy(tokens, static_cast<int32_t*>(memory.find(program, 0, "tokens")));
-  auto* positions = static_cast<int32_t*>(memory.find(program, 0, "positions"));
-  auto* mask = static_cast<float*>(memory.find(program, 0, "mask"));
-  const ir::Graph& graph = program.method(0);
-  const int64_t columns = graph.at(*graph.find("mask")).shape[1], first = columns - n;
-  for (int64_t i = 0; i < n; ++i) {
-    positions[i] = static_cast<int32_t>(i);
-    for (int64_t j = 0; j < columns; ++j) mask[i * columns + j] = j >= first && j - first <= i ? 0.0f : -INFINITY;
-  }
+  const auto inputs = ir::MethodInputs::read(program.method(0));
+  ASSERT_TRUE(inputs.ok()) << inputs.error().message;
+  ir::fill_inputs(program.method(0), *inputs, {tokens, 0, n > inputs->rope_limit}, memory.bindings(0));
   memory.bindings(0).rows = n;
   const auto context = program.new_context();
   const Status status = (*context)->run(0, memory.bindings(0));
@@ -265,31 +261,19 @@ TEST(StaticGraphs, AreVerifiedInEveryNumber) {
   }
 }
 
-TEST(StaticPasses, RefuseWhatAFixedGraphCannotDo) {
-  const test::OpenedModel model(test::golden_dir("qwen3"));
-  const Recipe recipe;
-  const StaticForm form;
-  ir::Graph windowed = build_graph(model.plan(), {"decode", 1, kContext});
-  for (ir::Op& op : windowed.ops) {
-    if (op.kind == OpKind::kAttention) op.attributes.window = 32;
-  }
-  Status status = run_passes(windowed, {model.plan(), recipe, {}, &form}, {});
-  ASSERT_FALSE(status.ok());
-  EXPECT_HAS(status.error().message, "sliding window of 32");
-  EXPECT_HAS(status.error().message, "--context 32");
+TEST(StaticPasses, LayersWithAWindowHaveAMaskOfTheirOwn) {
+  const test::OpenedModel model(test::golden_dir("gemma3"));
+  const auto masks_of = [&](int64_t context) {
+    std::vector<std::string> names;
+    const ir::Graph graph = static_graph(model.plan(), {"decode", 1, context}, {});
+    for (const ir::Op& op : graph.ops) {
+      if (op.kind == OpKind::kAddMask) names.push_back(graph.at(op.inputs[1]).name);
+    }
+    return names;
+  };
+  EXPECT_EQ(masks_of(64), (std::vector<std::string>{"window_mask.12", "window_mask.12", "mask", "window_mask.12"}));
   // A window that the context never leaves is none.
-  ir::Graph wide = build_graph(model.plan(), {"decode", 1, kContext});
-  for (ir::Op& op : wide.ops) {
-    if (op.kind == OpKind::kAttention) op.attributes.window = kContext;
-  }
-  EXPECT_TRUE(run_passes(wide, {model.plan(), recipe, {}, &form}, {}).ok());
-  ir::Graph capped = build_graph(model.plan(), {"decode", 1, kContext});
-  for (ir::Op& op : capped.ops) {
-    if (op.kind == OpKind::kAttention) op.attributes.softcap = 50.0f;
-  }
-  status = run_passes(capped, {model.plan(), recipe, {}, &form}, {});
-  ASSERT_FALSE(status.ok());
-  EXPECT_HAS(status.error().message, "cap on its scores");
+  EXPECT_EQ(masks_of(12), (std::vector<std::string>{"mask", "mask", "mask", "mask"}));
 }
 
 }  // namespace

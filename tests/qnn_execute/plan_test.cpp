@@ -83,7 +83,7 @@ TEST(Plan, OfPrefillHasThreeStepsAndTheHeadByRow) {
     ranges.emplace_back(offset, offset + bytes);
   };
   add(plan->lookups[0].output.offset, plan->lookups[0].output.bytes);
-  add(plan->positions[0].offset, plan->positions[0].bytes);
+  add(plan->positions[0].port.offset, plan->positions[0].port.bytes);
   add(plan->steps[0].outputs[0].offset, plan->steps[0].outputs[0].bytes);
   add(plan->steps[1].outputs[0].offset, plan->steps[1].outputs[0].bytes);
   add(plan->steps[2].inputs[0].stage, plan->steps[2].inputs[0].bytes);

@@ -102,13 +102,13 @@ TEST_P(QuantizedOnCpu, NearlyAllTokensAreTheReferencesToTheFloatNoise) {
 
 std::vector<Case> cases() {
   std::vector<Case> list;
-  // Measured against float, the worst of the families: 115, 53, 22 and 5 dB (random weights of two layers quantize
-  // badly). Against the reference: 115, 89, and 34 with a code that differs.
+  // Measured against float, the worst of the families: 110, 49.8, 18.9 and 3.3 dB (random weights quantize badly, and
+  // four layers of SmolLM3 amplify it). Against the reference: 110, 78, and 31 with a code that differs.
   for (const char* family : test::kGoldenFamilies) {
     list.push_back({family, "fp32", 100.0, 100.0});
-    list.push_back({family, "fp16", 50.0, 80.0});
-    list.push_back({family, "w8", 20.0, 25.0});
-    list.push_back({family, "w4", 4.5, 25.0});
+    list.push_back({family, "fp16", 49.0, 75.0});
+    list.push_back({family, "w8", 18.0, 25.0});
+    list.push_back({family, "w4", 3.0, 25.0});
   }
   return list;
 }
