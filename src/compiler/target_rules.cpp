@@ -72,6 +72,28 @@ Status check_methods(const Target& target, const CompileOptions& options, const 
   return ok_status();
 }
 
+// The first option given that a CPU has no use for; passed over in silence, it would seem to have been obeyed.
+std::string_view npu_flag_of(const CompileOptions& options) {
+  const CalibrationOptions& calibration = options.calibration;
+  const CalibrationOptions usual;
+  if (options.npu.emulator) return "--emulator";
+  if (!options.npu.share_weights) return "--unshared";
+  if (options.npu.shards > 0) return "--shards";
+  if (options.npu.split_heads) return "--split-heads";
+  if (options.npu.trace) return "--trace";
+  if (options.npu.jobs > 0) return "--jobs";
+  if (options.npu.memory > 0) return "--memory";
+  if (!calibration.file.empty()) return "--calib";
+  if (!calibration.prompt.empty()) return "--calib-prompt";
+  if (calibration.samples != usual.samples) return "--calib-samples";
+  if (calibration.length != usual.length) return "--calib-length";
+  if (calibration.method_given) return "--calib-range";
+  if (!calibration.import_encodings.empty()) return "--encodings";
+  if (!calibration.export_encodings.empty()) return "--export-encodings";
+  if (!calibration.report.empty()) return "--report";
+  return {};
+}
+
 }  // namespace
 
 bool computes_in_f16(const Recipe& recipe) { return !is_quantized(recipe.weights.format); }
@@ -84,8 +106,9 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
   TANDEM_TRY(check_kv(target, options, recipe, notes));
   TANDEM_TRY(check_methods(target, options, prefill));
   if (!target.is_npu()) {
-    if (options.npu.emulator || options.npu.shards > 0) {
-      return invalid_argument("--emulator and --shards are for NPU targets; {} is none", target.name);
+    if (const std::string_view flag = npu_flag_of(options); !flag.empty()) {
+      return invalid_argument("{} is for NPU targets (see `tandem targets`), and {} is none; leave it out", flag,
+                              target.name);
     }
     return ok_status();
   }
@@ -103,7 +126,12 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
     TANDEM_ASSIGN(Glob exact, Glob::compile("embedding"));
     recipe.rules.push_back({std::move(exact), {WeightFormat::kF32, 0}});
   }
-  recipe.mask = recipe.logits = computes_in_f16(recipe) ? DType::kF16 : DType::kU16;
+  const DType border = computes_in_f16(recipe) ? DType::kF16 : DType::kU16;
+  if (recipe.name.ends_with(".json") && (recipe.mask != border || recipe.logits != border)) {
+    notes.push_back(
+        fmt::format("mask and logits are {} on target {}, whatever the recipe says", dtype_name(border), target.name));
+  }
+  recipe.mask = recipe.logits = border;
   return ok_status();
 }
 

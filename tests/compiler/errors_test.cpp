@@ -86,6 +86,22 @@ TEST_F(CompileErrors, Targets) {
   EXPECT_HAS(message, "cpu");
 }
 
+TEST_F(CompileErrors, OptionsOfNpusAreNotForACpu) {
+  const std::pair<const char*, void (*)(CompileOptions&)> cases[] = {
+      {"--emulator", [](CompileOptions& o) { o.npu.emulator = true; }},
+      {"--unshared", [](CompileOptions& o) { o.npu.share_weights = false; }},
+      {"--split-heads", [](CompileOptions& o) { o.npu.split_heads = true; }},
+      {"--trace", [](CompileOptions& o) { o.npu.trace = true; }},
+      {"--calib-samples", [](CompileOptions& o) { o.calibration.samples = 2; }},
+      {"--encodings", [](CompileOptions& o) { o.calibration.import_encodings = "e.json"; }},
+      {"--report", [](CompileOptions& o) { o.calibration.report = "r.html"; }}};
+  for (const auto& [flag, set] : cases) {
+    CompileOptions wrong = options();
+    set(wrong);
+    EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument), flag);
+  }
+}
+
 TEST_F(CompileErrors, ARuleThatMatchesNothingIsAWarning) {
   CompileOptions misspelt = options();
   misspelt.recipe = test::parse_recipe(R"({"base": "w4", "rules": [{"match": "layers.*.mlp.dwon", "format": "int8"},
