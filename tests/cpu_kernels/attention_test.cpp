@@ -1,6 +1,7 @@
 // Attention and the KV cache, against double precision; masked slots, other tokens and unused slots must not matter.
 #include <cstring>
 
+#include "backends/cpu/kernels/kv_layout.h"
 #include "base/half.h"
 #include "cpu_kernels/kernel_test.h"
 
@@ -9,18 +10,22 @@ namespace {
 
 // A cache of one KV head, filled through store_kv.
 struct Cache {
-  Cache(const KernelTable& k, DType dtype, int64_t slots, int64_t dim, Random& random, float spread = 1.0f)
-      : kernels(k), count(slots), width(dim) {
+  enum Kind { kKeys, kValues };
+  Cache(const KernelTable& k, Kind what, DType dtype, int64_t slots, int64_t dim, Random& random, float spread = 1.0f)
+      : kernels(k), kind(what), count(slots), width(dim) {
     data.resize(dtype_bytes(dtype, static_cast<size_t>(slots * dim)));
     scales.assign(static_cast<size_t>(2 * slots), 0.0f);
-    head = {dtype, data.data(), scales.data()};
+    head = {dtype, data.data(), slots, scales.data()};
     for (int64_t s = 0; s < slots; ++s) {
       const std::vector<float> row = random.normals(dim, spread);
-      k.store_kv(row.data(), dim, s, head);
+      (kind == kKeys ? k.store_key : k.store_value)(row.data(), dim, s, head);
     }
   }
+  size_t index(int64_t slot, int64_t d) const {
+    return static_cast<size_t>(kind == kKeys ? key_index(count, width, slot, d) : value_index(count, width, slot, d));
+  }
   double value(int64_t slot, int64_t d) const {
-    const size_t at = static_cast<size_t>(slot * width + d);
+    const size_t at = index(slot, d);
     if (head.dtype == DType::kF32) {
       float v;
       std::memcpy(&v, data.data() + at * 4, 4);
@@ -35,12 +40,13 @@ struct Cache {
   }
   // What memory that nobody wrote may hold.
   void poison(int64_t slot) {
-    std::memset(data.data() + dtype_bytes(head.dtype, static_cast<size_t>(slot * width)), 0xff,
-                dtype_bytes(head.dtype, static_cast<size_t>(width)));
+    const size_t bytes = dtype_bytes(head.dtype, 1);
+    for (int64_t d = 0; d < width; ++d) std::memset(data.data() + index(slot, d) * bytes, 0xff, bytes);
     scales[static_cast<size_t>(2 * slot)] = kNan;
     scales[static_cast<size_t>(2 * slot + 1)] = -kInf;
   }
   const KernelTable& kernels;
+  Kind kind;
   int64_t count, width;
   std::vector<uint8_t> data;
   std::vector<float> scales;
@@ -51,11 +57,12 @@ struct Problem {
   int64_t tokens, group, dim, slots, q_stride, mask_stride;
   std::vector<float> q, mask;
   float scale, softcap;
+  int64_t first_tile = 0;
 };
 
 // Token t sees slots up to slots - tokens + t, less some random ones.
 Problem make_problem(int64_t tokens, int64_t group, int64_t dim, int64_t slots, Random& random) {
-  Problem p{tokens, group, dim, slots, group * dim + 3, slots + 2, {}, {}, 0.3f, 0.0f};
+  Problem p{tokens, group, dim, slots, group * dim + 3, slots + 2, {}, {}, 0.3f, 0.0f, 0};
   p.q = random.normals(tokens * p.q_stride);
   p.mask.assign(static_cast<size_t>(tokens * p.mask_stride), 0.0f);
   for (int64_t t = 0; t < tokens; ++t) {
@@ -86,6 +93,7 @@ std::vector<float> run(const KernelTable& k, const Problem& p, const Cache& keys
   task.mask = p.mask.empty() ? nullptr : p.mask.data() + token * p.mask_stride;
   task.mask_stride = p.mask_stride;
   task.scale = p.scale;
+  task.first_tile = p.first_tile;
   task.softcap = p.softcap;
   task.scratch = scratch.data;
   k.attention(task);
@@ -126,10 +134,10 @@ TANDEM_EACH_ISA(Attention);
 TEST_P(Attention, MatchesDoublePrecision) {
   Random random(30);
   for (int round = 0; round < 90; ++round) {
-    const int64_t dims[] = {4, 20, 32, 64, 80, 128};
-    const int64_t dim = dims[random.integer(0, 5)], slots = random.integer(1, 200);
-    const Cache keys(k(), kTypes[round % 3], slots, dim, random),
-        values(k(), kTypes[round / 3 % 3], slots, dim, random);
+    const int64_t dims[] = {1, 4, 7, 20, 32, 64, 80, 128};
+    const int64_t dim = dims[random.integer(0, 7)], slots = random.integer(1, 200);
+    const Cache keys(k(), Cache::kKeys, kTypes[round % 3], slots, dim, random),
+        values(k(), Cache::kValues, kTypes[round / 3 % 3], slots, dim, random);
     Problem p = make_problem(random.integer(1, std::min<int64_t>(slots, 20)), random.integer(1, 7), dim, slots, random);
     if (round % 4 == 0) p.softcap = 5.0f;
     const std::vector<float> got = run(k(), p, keys, values, 0, p.tokens, slots);
@@ -141,7 +149,8 @@ TEST_P(Attention, MatchesDoublePrecision) {
 // Scores so far apart that naive exponentials overflow.
 TEST_P(Attention, LargeScores) {
   Random random(31);
-  const Cache keys(k(), DType::kF32, 150, 64, random, 50.0f), values(k(), DType::kF32, 150, 64, random);
+  const Cache keys(k(), Cache::kKeys, DType::kF32, 150, 64, random, 50.0f),
+      values(k(), Cache::kValues, DType::kF32, 150, 64, random);
   const Problem p = make_problem(3, 2, 64, 150, random);
   const std::vector<float> got = run(k(), p, keys, values, 0, p.tokens, 150);
   for (const float v : got) ASSERT_TRUE(std::isfinite(v));
@@ -151,7 +160,7 @@ TEST_P(Attention, MaskedAndUnusedSlotsDoNotMatter) {
   Random random(32);
   for (const DType type : kTypes) {
     const int64_t slots = 300, visible = 100, dim = 48;
-    Cache keys(k(), type, slots, dim, random), values(k(), type, slots, dim, random);
+    Cache keys(k(), Cache::kKeys, type, slots, dim, random), values(k(), Cache::kValues, type, slots, dim, random);
     Problem p = make_problem(4, 3, dim, slots, random);
     for (int64_t t = 0; t < p.tokens; ++t) {
       for (int64_t s = visible; s < slots; ++s) p.mask[static_cast<size_t>(t * p.mask_stride + s)] = -kInf;
@@ -174,7 +183,7 @@ TEST_P(Attention, MaskedAndUnusedSlotsDoNotMatter) {
 TEST_P(Attention, TokensDoNotInfluenceEachOther) {
   Random random(33);
   for (const DType type : kTypes) {
-    const Cache keys(k(), type, 200, 64, random), values(k(), type, 200, 64, random);
+    const Cache keys(k(), Cache::kKeys, type, 200, 64, random), values(k(), Cache::kValues, type, 200, 64, random);
     const Problem p = make_problem(30, 3, 64, 200, random);
     const std::vector<float> all = run(k(), p, keys, values, 0, p.tokens, 200);
     for (int64_t begin = 0, count = 1; begin + count <= p.tokens; begin += count, ++count) {
@@ -190,7 +199,7 @@ TEST_P(Attention, TokensDoNotInfluenceEachOther) {
 TEST_P(Attention, NanReachesOnlyThoseThatSeeIt) {
   Random random(34);
   for (const DType type : kTypes) {
-    Cache keys(k(), type, 80, 32, random), values(k(), type, 80, 32, random);
+    Cache keys(k(), Cache::kKeys, type, 80, 32, random), values(k(), Cache::kValues, type, 80, 32, random);
     Problem p = make_problem(2, 2, 32, 80, random);
     p.mask[79] = -kInf;
     p.mask[static_cast<size_t>(p.mask_stride + 79)] = 0.0f;
@@ -208,7 +217,7 @@ TEST_P(Attention, NanReachesOnlyThoseThatSeeIt) {
 
 TEST_P(Attention, NothingVisibleGivesZeros) {
   Random random(35);
-  Cache keys(k(), DType::kF32, 70, 16, random), values(k(), DType::kF32, 70, 16, random);
+  Cache keys(k(), Cache::kKeys, DType::kF32, 70, 16, random), values(k(), Cache::kValues, DType::kF32, 70, 16, random);
   Problem p = make_problem(2, 2, 16, 70, random);
   for (int64_t s = 0; s < 70; ++s) p.mask[static_cast<size_t>(s)] = -kInf;
   const std::vector<float> got = run(k(), p, keys, values, 0, 2, 70);
@@ -219,12 +228,59 @@ TEST_P(Attention, NothingVisibleGivesZeros) {
 
 TEST_P(Attention, NoMaskIsAMaskOfZeros) {
   Random random(37);
-  const Cache keys(k(), DType::kF16, 100, 32, random), values(k(), DType::kF16, 100, 32, random);
+  const Cache keys(k(), Cache::kKeys, DType::kF16, 100, 32, random),
+      values(k(), Cache::kValues, DType::kF16, 100, 32, random);
   Problem p = make_problem(3, 2, 32, 100, random);
   p.mask.assign(p.mask.size(), 0.0f);
   const std::vector<float> zeros = run(k(), p, keys, values, 0, 3, 100);
   p.mask.clear();
   EXPECT_EQ(run(k(), p, keys, values, 0, 3, 100), zeros);
+}
+
+// Slots are taken from tile `first_tile` on: the bits of a cache whose tiles lie in that order.
+TEST_P(Attention, TilesMayGoRound) {
+  Random random(38);
+  for (const DType type : kTypes) {
+    const int64_t slots = 4 * kAttentionTile, dim = 32;
+    const Cache keys(k(), Cache::kKeys, type, slots, dim, random),
+        values(k(), Cache::kValues, type, slots, dim, random);
+    Problem p = make_problem(3, 2, dim, slots, random);
+    const std::vector<float> straight = run(k(), p, keys, values, 0, 3, slots);
+    // The same tiles, the last one first in memory.
+    Cache turned_keys = keys, turned_values = values;
+    Problem turned = p;
+    const size_t tile_bytes = dtype_bytes(type, static_cast<size_t>(kAttentionTile * dim));
+    const auto turn = [](auto& list, size_t by) {
+      std::rotate(list.begin(), list.end() - static_cast<std::ptrdiff_t>(by), list.end());
+    };
+    for (Cache* cache : {&turned_keys, &turned_values}) {
+      turn(cache->data, tile_bytes);
+      turn(cache->scales, 2 * kAttentionTile);
+      cache->head.data = cache->data.data();
+      cache->head.scale_and_min = cache->scales.data();
+    }
+    for (int64_t t = 0; t < p.tokens; ++t) {
+      const auto row = turned.mask.begin() + t * p.mask_stride;
+      std::rotate(row, row + slots - kAttentionTile, row + slots);
+    }
+    turned.first_tile = 1;
+    EXPECT_EQ(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << dtype_name(type);
+    turned.first_tile = 0;
+    EXPECT_NE(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << dtype_name(type);
+  }
+}
+
+// Every number of a head has its own place, and all places are used.
+TEST(KvLayout, IsAPermutation) {
+  for (const auto& [slots, dim] : {std::pair<int64_t, int64_t>{1, 1}, {5, 3}, {16, 8}, {33, 7}, {100, 20}, {7, 128}}) {
+    for (const auto index : {key_index, value_index}) {
+      std::vector<int> seen(static_cast<size_t>(slots * dim));
+      for (int64_t s = 0; s < slots; ++s) {
+        for (int64_t d = 0; d < dim; ++d) ++seen.at(static_cast<size_t>(index(slots, dim, s, d)));
+      }
+      EXPECT_EQ(seen, std::vector<int>(seen.size(), 1)) << slots << " slots of " << dim;
+    }
+  }
 }
 
 TEST_P(Attention, StoredRowsAreTheNearestCodes) {
@@ -233,32 +289,36 @@ TEST_P(Attention, StoredRowsAreTheNearestCodes) {
     const float spread = std::pow(10.0f, static_cast<float>(random.integer(-43, 36)));
     std::vector<float> row = random.normals(dim, spread);
     const auto [low, high] = std::minmax_element(row.begin(), row.end());
+    const bool is_keys = dim % 2 == 0;
+    const auto index = [&](int64_t slot, int64_t d) {
+      return static_cast<size_t>(is_keys ? key_index(3, dim, slot, d) : value_index(3, dim, slot, d));
+    };
     std::vector<uint8_t> codes(static_cast<size_t>(3 * dim), 77);
     float scales[6] = {};
-    k().store_kv(row.data(), dim, 1, {DType::kU8, codes.data(), scales});
+    (is_keys ? k().store_key : k().store_value)(row.data(), dim, 1, {DType::kU8, codes.data(), 3, scales});
     const float step = (*high - *low) / 255.0f;
     ASSERT_EQ(scales[2], step);
     ASSERT_EQ(scales[3], *low);
     for (int64_t i = 0; i < dim; ++i) {
-      const int code = codes[static_cast<size_t>(dim + i)];
+      const int code = codes[index(1, i)];
       const float x = row[static_cast<size_t>(i)];
       if (step == 0) {
         ASSERT_EQ(code, 0);
       } else {
         ASSERT_NEAR(code, std::min(255.0, double{x - *low} / double{step}), 0.5001);
       }
-      ASSERT_EQ(codes[static_cast<size_t>(i)], 77);
-      ASSERT_EQ(codes[static_cast<size_t>(2 * dim + i)], 77);
+      ASSERT_EQ(codes[index(0, i)], 77);
+      ASSERT_EQ(codes[index(2, i)], 77);
     }
   }
   const std::vector<float> constant(9, -2.5f), odd = {1, 2, kNan, 4};
   std::vector<uint8_t> codes(9, 77);
   float scales[2];
-  k().store_kv(constant.data(), 9, 0, {DType::kU8, codes.data(), scales});
+  k().store_key(constant.data(), 9, 0, {DType::kU8, codes.data(), 1, scales});
   EXPECT_EQ(scales[0], 0.0f);
   EXPECT_EQ(scales[1], -2.5f);
   EXPECT_EQ(codes, std::vector<uint8_t>(9, 0));
-  k().store_kv(odd.data(), 4, 0, {DType::kU8, codes.data(), scales});
+  k().store_value(odd.data(), 4, 0, {DType::kU8, codes.data(), 1, scales});
   EXPECT_TRUE(std::isnan(scales[0]));
   EXPECT_TRUE(std::isnan(scales[1]));
 }

@@ -31,6 +31,7 @@ class Planner {
 
   Result<MethodPlan> run() {
     TANDEM_TRY(check_ops());
+    TANDEM_TRY(find_keys());
     TANDEM_TRY(place_outside());
     place_aliases();
     TANDEM_TRY(place_activations());
@@ -58,6 +59,20 @@ class Planner {
       for (const TensorId id : op.outputs) {
         const Tensor& t = graph_.at(id);
         if (t.dtype != DType::kF32 && op.kind != OpKind::kConvert) return not_float(t);
+      }
+    }
+    return ok_status();
+  }
+
+  Status find_keys() {
+    plan_.is_keys.assign(graph_.tensors.size(), false);
+    for (const Op& op : graph_.ops) {
+      if (op.kind == OpKind::kAttention) plan_.is_keys[static_cast<size_t>(op.inputs[1])] = true;
+    }
+    for (const Op& op : graph_.ops) {
+      if (op.kind == OpKind::kAttention && plan_.is_keys[static_cast<size_t>(op.inputs[2])]) {
+        return unsupported("method \"{}\" has \"{}\" for keys and for values, which the CPU does not run", graph_.name,
+                           graph_.at(op.inputs[2]).name);
       }
     }
     return ok_status();

@@ -37,6 +37,7 @@ struct MethodPlan {
   const ir::Graph* graph = nullptr;
   std::vector<Place> places;           // By TensorId.
   std::vector<PackedMatrix> matrices;  // By TensorId; of weights.
+  std::vector<bool> is_keys;           // By TensorId: a cache of keys, which are laid out otherwise than values.
   std::vector<Step> steps;
   ir::TensorId positions = -1;  // The input that says which rows are padding, or -1.
   uint64_t arena_bytes = 0;
@@ -51,7 +52,7 @@ struct MethodPlan {
 };
 
 // Tokens of a prefill that share one attention task: enough to reuse each converted tile of the cache.
-inline constexpr int64_t kAttentionTokens = 32;
+inline constexpr int64_t kAttentionTokens = 64;
 
 // The graph must be verified and belong to the artifact; both must outlive the plan.
 Result<MethodPlan> make_plan(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels);

@@ -259,6 +259,7 @@ KvHead StepRunner::kv_head(TensorId cache, TensorId scales, int64_t head) const 
   const int64_t slots = tensor.shape[1], dim = tensor.shape[2];
   KvHead kv;
   kv.dtype = tensor.dtype;
+  kv.slots = slots;
   kv.data = static_cast<uint8_t*>(memory(cache)) + dtype_bytes(tensor.dtype, static_cast<size_t>(head * slots * dim));
   if (scales >= 0) kv.scale_and_min = floats(scales) + head * slots * 2;
   return kv;
@@ -274,10 +275,11 @@ Status StepRunner::store_kv(const Op& op, Rows rows) {
     }
   }
   const int64_t heads = width / dim, slots = graph_.at(op.inputs[2]).shape[1];
+  const auto store = plan_.is_keys[static_cast<size_t>(op.inputs[2])] ? kernels_.store_key : kernels_.store_value;
   const auto store_head = [&](int64_t h) {
     const KvHead head = kv_head(op.inputs[2], op.inputs.size() == 4 ? op.inputs[3] : -1, h);
     for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
-      kernels_.store_kv(x + n * width + h * dim, dim, positions[n] % slots, head);
+      store(x + n * width + h * dim, dim, positions[n] % slots, head);
     }
   };
   if (rows.count * width < kWorthSharing) {

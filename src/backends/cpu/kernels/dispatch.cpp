@@ -10,6 +10,10 @@
 #ifdef TANDEM_KERNELS_X86
 #include <cpuid.h>
 #endif
+#if defined(TANDEM_KERNELS_X86) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace tandem::cpu {
 namespace {
@@ -20,6 +24,19 @@ namespace {
 bool has_f16c() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+// Tiles are 8 KB of registers, which Linux gives to a process that asks for them. All its threads have them then.
+bool may_use_amx() {
+#ifdef __linux__
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kTile) == 0 || (edx & kInt8) == 0) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 #endif
 
@@ -34,6 +51,7 @@ std::vector<const KernelTable*> find_available() {
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vnni")) {
     tables.push_back(&kAvx512VnniKernels);
+    if (may_use_amx()) tables.push_back(&kAmxKernels);
   }
 #endif
   return tables;

@@ -1,160 +1,162 @@
-// Attention over one KV head, and the storing of its rows. Included after one simd_*.h, generic_math.h and
-// generic_elementwise.h; internal linkage (see simd_portable.h).
+// Attention over one KV head. Included after one simd_*.h, generic_math.h and generic_elementwise.h; internal linkage
+// (see simd_portable.h).
 //
-// Slots are taken in tiles of kTileSlots at fixed places. Each tile's keys and values become floats once and serve all
-// query rows of the task; the softmax is the online one (running maximum and sum). A row's arithmetic is the same
-// whatever other rows are in the task, and a masked slot adds an exact zero, whatever the cache holds there.
+// Slots are taken in tiles of kTileSlots at fixed places. With many query rows a tile's keys and values become floats
+// once and serve them all; with few they become floats in registers. The softmax is the online one (running maximum and
+// sum). A row's arithmetic is the same whatever other rows are in the task, and a masked slot adds an exact zero,
+// whatever the cache holds there.
 #pragma once
+
+#include "backends/cpu/kernels/kv_layout.h"
 
 namespace tandem::cpu {
 namespace {
 
 constexpr int64_t kTileSlots = kAttentionTile;
+constexpr int64_t kTilePairs = kTileSlots / 2;
+constexpr int64_t kKeyTiles = kTileSlots / kKeySlots;  // Of a tile of slots.
+constexpr int64_t kKeyColumns = 2 * kTileSlots;        // Two entries of each slot.
 
 inline int64_t round_up_16(int64_t n) { return (n + 15) / 16 * 16; }
+inline int64_t key_pairs(int64_t dim) { return (dim + 1) / 2; }
 
-// c[r][..] = factor[r] * c[r][..] + sum over k of a[r][k] * b[k][..], R rows by V vectors; without factor c starts at
-// 0.
-template <int R, int V>
-inline void matmul_tile(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t depth, float* c,
-                        int64_t c_stride, const float* factor) {
-  F sum[R][V] = {};
-  if (factor != nullptr) {
-    TANDEM_UNROLL for (int r = 0; r < R; ++r) {
-      TANDEM_UNROLL for (int v = 0; v < V; ++v) sum[r][v] = load(c + r * c_stride + v * kLanes) * set1(factor[r]);
-    }
-  }
-  for (int64_t k = 0; k < depth; ++k) {
-    F right[V];
-    TANDEM_UNROLL for (int v = 0; v < V; ++v) right[v] = load(b + k * b_stride + v * kLanes);
-    TANDEM_UNROLL for (int r = 0; r < R; ++r) {
-      const F left = set1(a[r * a_stride + k]);
-      TANDEM_UNROLL for (int v = 0; v < V; ++v) sum[r][v] = fma(left, right[v], sum[r][v]);
-    }
-  }
-  TANDEM_UNROLL for (int r = 0; r < R; ++r) {
-    TANDEM_UNROLL for (int v = 0; v < V; ++v) store(c + r * c_stride + v * kLanes, sum[r][v]);
-  }
-}
+// ---- Reading the cache ----
 
-template <int R>
-inline void matmul_rows(const float* a, int64_t a_stride, const float* b, int64_t cols, int64_t depth, float* c,
-                        const float* factor) {
-  int64_t col = 0;
-  for (; col + kMatmulVectors * kLanes <= cols; col += kMatmulVectors * kLanes) {
-    matmul_tile<R, kMatmulVectors>(a, a_stride, b + col, cols, depth, c + col, cols, factor);
-  }
-  for (; col < cols; col += kLanes) matmul_tile<R, 1>(a, a_stride, b + col, cols, depth, c + col, cols, factor);
-}
-
-template <int R>
-inline void matmul_last_rows(int64_t rows, const float* a, int64_t a_stride, const float* b, int64_t cols,
-                             int64_t depth, float* c, const float* factor) {
-  if constexpr (R > 0) {
-    if (rows == R) {
-      matmul_rows<R>(a, a_stride, b, cols, depth, c, factor);
-    } else {
-      matmul_last_rows<R - 1>(rows, a, a_stride, b, cols, depth, c, factor);
-    }
-  }
-}
-
-// b and c are dense with `cols` columns, a multiple of 16.
-inline void matmul(int64_t rows, const float* a, int64_t a_stride, const float* b, int64_t cols, int64_t depth,
-                   float* c, const float* factor) {
-  int64_t row = 0;
-  for (; row + kMatmulRows <= rows; row += kMatmulRows) {
-    matmul_rows<kMatmulRows>(a + row * a_stride, a_stride, b, cols, depth, c + row * cols,
-                             factor == nullptr ? nullptr : factor + row);
-  }
-  matmul_last_rows<kMatmulRows - 1>(rows - row, a + row * a_stride, a_stride, b, cols, depth, c + row * cols,
-                                    factor == nullptr ? nullptr : factor + row);
-}
-
-// Entries [d, d + n) of a stored row, n <= kLanes.
 template <DType D>
-inline F load_kv(const KvHead& head, int64_t dim, int64_t slot, int64_t d, int64_t n) {
-  const int64_t at = slot * dim + d;
-  if constexpr (D == DType::kF32) {
-    const float* p = static_cast<const float*>(head.data) + at;
-    return n == kLanes ? load(p) : load_n(p, n);
-  } else if constexpr (D == DType::kF16) {
-    const uint16_t* p = static_cast<const uint16_t*>(head.data) + at;
-    return n == kLanes ? load_f16(p) : load_f16_n(p, n);
-  } else {
-    const uint8_t* p = static_cast<const uint8_t*>(head.data) + at;
-    const F codes = n == kLanes ? load_u8(p) : load_u8_n(p, n);
-    return fma(codes, set1(head.scale_and_min[2 * slot]), set1(head.scale_and_min[2 * slot + 1]));
-  }
-}
-
-// Keys of `count` slots as [dim][kTileSlots]; zeros beyond.
+struct NumberOf {
+  using Type = float;
+};
+template <>
+struct NumberOf<DType::kF16> {
+  using Type = uint16_t;
+};
+template <>
+struct NumberOf<DType::kU8> {
+  using Type = uint8_t;
+};
 template <DType D>
-inline void load_keys(const KvHead& head, int64_t dim, int64_t begin, int64_t count, float* out) {
-  for (int64_t d = 0; d < dim; d += kLanes) {
-    const int64_t n = dim - d < kLanes ? dim - d : kLanes;
-    for (int64_t s = 0; s < kTileSlots; s += kLanes) {
-      F block[kLanes];
-      for (int64_t i = 0; i < kLanes; ++i) {
-        block[i] = s + i < count ? load_kv<D>(head, dim, begin + s + i, d, n) : set1(0.0f);
-      }
-      transpose(block);
-      for (int64_t i = 0; i < n; ++i) store(out + (d + i) * kTileSlots + s, block[i]);
-    }
-  }
-}
+using Number = typename NumberOf<D>::Type;
 
-// Values of `count` slots as [count][padded], zeros beyond dim. A slot with an infinity or NaN is written as zeros and
-// noted in `odd`: times a weight of zero it would give NaN in rows that must not see it.
-template <DType D>
-inline uint64_t load_values(const KvHead& head, int64_t dim, int64_t padded, int64_t begin, int64_t count, float* out) {
-  uint64_t odd = 0;
-  for (int64_t s = 0; s < count; ++s) {
-    float* row = out + s * padded;
-    I largest = {};
-    for (int64_t d = 0; d < dim; d += kLanes) {
-      const int64_t n = dim - d < kLanes ? dim - d : kLanes;
-      F v = load_kv<D>(head, dim, begin + s, d, n);
-      if (n < kLanes) {
-        for (int64_t i = n; i < kLanes; ++i) v[i] = 0.0f;  // The minimum of a u8 row was added there.
-      }
-      const I bits = (I)((U)v & 0x7fffffffu);
-      largest = bits > largest ? bits : largest;
-      store(row + d, v);
-    }
-    for (int64_t d = (dim + kLanes - 1) / kLanes * kLanes; d < padded; d += kLanes) store(row + d, set1(0.0f));
-    int32_t bits = 0;
-    for (int64_t lane = 0; lane < kLanes; ++lane) bits = largest[lane] > bits ? largest[lane] : bits;
-    if (static_cast<uint32_t>(bits) >= kInfinityBits) {
-      odd |= uint64_t{1} << s;
-      for (int64_t d = 0; d < padded; d += kLanes) store(row + d, set1(0.0f));
-    }
-  }
-  return odd;
-}
+inline F load_number(const float* p) { return load(p); }
+inline F load_number(const uint16_t* p) { return load_f16(p); }
+inline F load_number(const uint8_t* p) { return load_u8(p); }
+inline float one_number(const float* p) { return *p; }
+inline float one_number(const uint16_t* p) { return load_f16_n(p, 1)[0]; }
+inline float one_number(const uint8_t* p) { return static_cast<float>(*p); }
 
+// Parts of the task's scratch memory.
 struct AttentionScratch {
   int64_t rows, padded_dim;
   float *keys, *values, *queries, *scores, *outputs, *maxima, *sums, *factors;
+  float *key_scales, *key_minima;        // kU8, by column: each slot's twice.
+  float *value_scales, *value_minima;    // kU8, by slot.
+  float *partial_keys, *partial_values;  // Tiles and pairs that the cache has but a part of.
+  float* end;
 
   AttentionScratch(float* p, int64_t tokens, int64_t group, int64_t dim)
       : rows(tokens * group), padded_dim(round_up_16(dim)) {
-    const int64_t padded_rows = round_up_16(rows);
-    keys = p;
-    values = keys + padded_dim * kTileSlots;
-    queries = values + kTileSlots * padded_dim;
-    scores = queries + rows * padded_dim;
-    outputs = scores + rows * kTileSlots;
-    maxima = outputs + rows * padded_dim;
-    sums = maxima + padded_rows;
-    factors = sums + padded_rows;
+    const auto take = [&p](int64_t count) {
+      float* const part = p;
+      p += round_up_16(count);
+      return part;
+    };
+    keys = take(padded_dim / 2 * kKeyColumns);
+    values = take(kTilePairs * 2 * padded_dim);
+    queries = take(rows * padded_dim);
+    scores = take(rows * kKeyColumns);
+    outputs = take(rows * 2 * padded_dim);
+    maxima = take(rows);
+    sums = take(rows);
+    factors = take(rows);
+    key_scales = take(kKeyColumns);
+    key_minima = take(kKeyColumns);
+    value_scales = take(kTileSlots);
+    value_minima = take(kTileSlots);
+    partial_keys = take(kTileSlots * padded_dim);
+    partial_values = take(4 * padded_dim);
+    end = p;
   }
 };
 
 uint64_t attention_scratch_floats(int64_t tokens, int64_t group, int64_t dim) {
-  const int64_t rows = tokens * group, padded = round_up_16(dim);
-  return static_cast<uint64_t>(2 * kTileSlots * padded + rows * (2 * padded + kTileSlots) + 3 * round_up_16(rows));
+  float* const none = nullptr;
+  return static_cast<uint64_t>(AttentionScratch(none, tokens, group, dim).end - none);
 }
+
+// A tile of slots: where its keys and values are.
+template <DType K, DType V>
+struct CacheTile {
+  const Number<K>* keys[kKeyTiles];     // [pairs][16][2] each
+  const Number<V>* values[kTilePairs];  // [dim][2] each
+};
+
+// What the cache has of 16 slots' keys from `first` on; zeros for the rest.
+template <DType K>
+inline const Number<K>* copy_keys(const AttentionTask& task, int64_t first, Number<K>* to) {
+  const int64_t dim = task.dim, slots = task.k.slots;
+  const auto* from = static_cast<const Number<K>*>(task.k.data);
+  __builtin_memset(to, 0, static_cast<size_t>(key_pairs(dim) * 2 * kKeySlots) * sizeof(Number<K>));
+  for (int64_t s = 0; s < kKeySlots && first + s < slots; ++s) {
+    for (int64_t d = 0; d < dim; ++d) {
+      to[d / 2 * 2 * kKeySlots + 2 * s + d % 2] = from[key_index(slots, dim, first + s, d)];
+    }
+  }
+  return to;
+}
+
+// The same of two slots' values.
+template <DType V>
+inline const Number<V>* copy_values(const AttentionTask& task, int64_t first, Number<V>* to) {
+  const int64_t dim = task.dim, slots = task.v.slots;
+  const auto* from = static_cast<const Number<V>*>(task.v.data);
+  __builtin_memset(to, 0, static_cast<size_t>(2 * dim) * sizeof(Number<V>));
+  for (int64_t s = 0; s < 2 && first + s < slots; ++s) {
+    for (int64_t d = 0; d < dim; ++d) to[2 * d + s] = from[value_index(slots, dim, first + s, d)];
+  }
+  return to;
+}
+
+template <DType K, DType V>
+inline CacheTile<K, V> find_tile(const AttentionTask& task, const AttentionScratch& at, int64_t begin) {
+  CacheTile<K, V> tile;
+  const int64_t dim = task.dim;
+  const auto* keys = static_cast<const Number<K>*>(task.k.data);
+  for (int64_t i = 0; i < kKeyTiles; ++i) {
+    const int64_t first = begin + i * kKeySlots;
+    const bool whole = first + kKeySlots <= task.k.slots && dim % 2 == 0;
+    auto* const room = reinterpret_cast<Number<K>*>(at.partial_keys + i * kKeySlots * at.padded_dim);
+    tile.keys[i] = whole ? keys + first * dim : copy_keys<K>(task, first, room);
+  }
+  const auto* values = static_cast<const Number<V>*>(task.v.data);
+  for (int64_t j = 0; j < kTilePairs; ++j) {
+    const int64_t first = begin + 2 * j;
+    if (first + 2 <= task.v.slots) {
+      tile.values[j] = values + first * dim;
+    } else {
+      // One pair may have its first slot only; those behind it have none.
+      const bool part = first < task.v.slots;
+      float* const room = at.partial_values + (part ? 0 : 2 * at.padded_dim);
+      tile.values[j] = copy_values<V>(task, first, reinterpret_cast<Number<V>*>(room));
+    }
+  }
+  for (int64_t s = 0; s < kTileSlots; ++s) {
+    if constexpr (K == DType::kU8) {
+      const bool there = begin + s < task.k.slots;
+      const float* const of = task.k.scale_and_min + 2 * (begin + s);
+      at.key_scales[2 * s] = at.key_scales[2 * s + 1] = there ? of[0] : 0.0f;
+      at.key_minima[2 * s] = at.key_minima[2 * s + 1] = there ? of[1] : 0.0f;
+    }
+    if constexpr (V == DType::kU8) {
+      const bool there = begin + s < task.v.slots;
+      const float* const of = task.v.scale_and_min + 2 * (begin + s);
+      at.value_scales[s] = there ? of[0] : 0.0f;
+      at.value_minima[s] = there ? of[1] : 0.0f;
+    }
+  }
+  return tile;
+}
+
+// ---- The steps of a tile ----
 
 inline bool is_masked(const AttentionTask& task, int64_t token, int64_t slot) {
   return task.mask != nullptr && task.mask[token * task.mask_stride + slot] == -__builtin_inff();
@@ -170,8 +172,31 @@ inline bool any_visible(const AttentionTask& task, int64_t begin, int64_t count)
   return false;
 }
 
-// Scores of one row and tile to weights exp(score - maximum); updates the row's maximum and sum, and leaves in `factor`
-// what earlier tiles' sums have to be multiplied with.
+// scores[r][2 s] and [2 s + 1]: what the even and the odd entries of slot s give.
+template <DType K, DType V>
+inline void multiply_keys(const AttentionTask& task, const AttentionScratch& at, const CacheTile<K, V>& tile) {
+  const int64_t pairs = key_pairs(task.dim);
+  const auto column = [&](int64_t k, int64_t col) {
+    const F numbers = load_number(tile.keys[col / (2 * kKeySlots)] + k * 2 * kKeySlots + col % (2 * kKeySlots));
+    if constexpr (K == DType::kU8) {
+      return fma(numbers, load(at.key_scales + col), load(at.key_minima + col));
+    } else {
+      return numbers;
+    }
+  };
+  const Product product{at.queries, at.padded_dim, pairs, kKeyColumns, at.scores, nullptr};
+  if (at.rows <= kMatmulRows) {
+    multiply(at.rows, product, column);
+    return;
+  }
+  for (int64_t k = 0; k < pairs; ++k) {
+    for (int64_t col = 0; col < kKeyColumns; col += kLanes) store(at.keys + k * kKeyColumns + col, column(k, col));
+  }
+  multiply(at.rows, product, [&](int64_t k, int64_t col) { return load(at.keys + k * kKeyColumns + col); });
+}
+
+// Scores of one row and tile, both halves of each, to weights exp(score - maximum) in their first half; updates the
+// row's maximum and sum, and leaves in `factor` what earlier tiles' sums have to be multiplied with.
 inline void softmax_tile(const AttentionTask& task, const float* mask, int64_t count, float* scores, float& maximum,
                          float& sum, float& factor) {
   constexpr int64_t kVectors = kTileSlots / kLanes;
@@ -179,7 +204,8 @@ inline void softmax_tile(const AttentionTask& task, const float* mask, int64_t c
   F s[kVectors];
   F largest = set1(maximum);
   for (int64_t v = 0; v < kVectors; ++v) {
-    F score = load(scores + v * kLanes) * set1(task.scale);
+    const float* const halves = scores + 2 * v * kLanes;
+    F score = add_pairs(load(halves), load(halves + kLanes)) * set1(task.scale);
     if (task.softcap != 0.0f) score = set1(task.softcap) * tanh_vector(score / set1(task.softcap));
     const int64_t n = count - v * kLanes;
     if (n >= kLanes) {
@@ -214,57 +240,114 @@ inline void softmax_tile(const AttentionTask& task, const float* mask, int64_t c
   maximum = next;
 }
 
+// outputs[r][2 d] and [2 d + 1]: what even and odd slots give, added to what earlier tiles gave. `careful`: values that
+// are no numbers, which times a weight of zero would give NaN in rows that must not see them, count where they are seen
+// only.
 template <DType K, DType V>
-void attention_typed(const AttentionTask& task) {
-  AttentionScratch at(task.scratch, task.tokens, task.group, task.dim);
+inline void multiply_values(const AttentionTask& task, const AttentionScratch& at, const CacheTile<K, V>& tile,
+                            int64_t begin, int64_t count, bool careful) {
+  const int64_t dim = task.dim, cols = 2 * at.padded_dim, pairs = (count + 1) / 2;
+  const auto column = [&](int64_t j, int64_t col) {
+    const F numbers = load_number(tile.values[j] + col);
+    if constexpr (V == DType::kU8) {
+      return fma(numbers, set1_pair(at.value_scales + 2 * j), set1_pair(at.value_minima + 2 * j));
+    } else {
+      return numbers;
+    }
+  };
+  const Product product{at.scores, kKeyColumns, pairs, cols, at.outputs, at.factors};
+  if (at.rows <= kMatmulRows && dim == at.padded_dim && !careful) {
+    multiply(at.rows, product, column);
+    return;
+  }
+  uint64_t odd = 0;  // Slots whose values are not all numbers.
+  for (int64_t j = 0; j < pairs; ++j) {
+    float* const row = at.values + j * cols;
+    const int64_t whole = 2 * dim / kLanes * kLanes;
+    for (int64_t col = 0; col < whole; col += kLanes) store(row + col, column(j, col));
+    for (int64_t col = whole; col < cols; ++col) {
+      if (col >= 2 * dim) {
+        row[col] = 0.0f;
+      } else {
+        const float number = one_number(tile.values[j] + col);
+        const int64_t slot = 2 * j + col % 2;
+        row[col] =
+            V == DType::kU8 ? fma(set1(number), set1(at.value_scales[slot]), set1(at.value_minima[slot]))[0] : number;
+      }
+    }
+    for (int64_t col = 0; careful && col < 2 * dim; ++col) {
+      if (!(row[col] - row[col] == 0.0f)) odd |= uint64_t{1} << (2 * j + col % 2);
+    }
+    for (int64_t col = 0; odd >> (2 * j) != 0 && col < 2 * dim; ++col) {
+      if ((odd >> (2 * j + col % 2) & 1) != 0) row[col] = 0.0f;
+    }
+  }
+  multiply(at.rows, product, [&](int64_t j, int64_t col) { return load(at.values + j * cols + col); });
+  for (int64_t s = 0; odd != 0 && s < count; ++s) {
+    if ((odd >> s & 1) == 0) continue;
+    for (int64_t row = 0; row < at.rows; ++row) {
+      if (is_masked(task, row / task.group, begin + s)) continue;
+      for (int64_t d = 0; d < dim; ++d) {
+        float number = one_number(tile.values[s / 2] + 2 * d + s % 2);
+        if (V == DType::kU8) number = number * at.value_scales[s] + at.value_minima[s];
+        at.outputs[row * cols + 2 * d + s % 2] += at.scores[row * kKeyColumns + s] * number;
+      }
+    }
+  }
+}
+
+// False if there is something in the result that is no number, and it was not computed carefully.
+template <DType K, DType V>
+bool attention_typed(const AttentionTask& task, bool careful) {
+  const AttentionScratch at(task.scratch, task.tokens, task.group, task.dim);
   const int64_t padded = at.padded_dim;
   for (int64_t row = 0; row < at.rows; ++row) {
     const float* q = task.q + row / task.group * task.q_stride + row % task.group * task.dim;
     __builtin_memcpy(at.queries + row * padded, q, static_cast<size_t>(task.dim) * sizeof(float));
-    for (int64_t d = 0; d < padded; d += kLanes) store(at.outputs + row * padded + d, set1(0.0f));
+    for (int64_t d = task.dim; d < padded; ++d) at.queries[row * padded + d] = 0.0f;
+    for (int64_t d = 0; d < 2 * padded; d += kLanes) store(at.outputs + row * 2 * padded + d, set1(0.0f));
     at.maxima[row] = -__builtin_inff();
     at.sums[row] = 0.0f;
   }
   const int64_t tiles = (task.slots + kTileSlots - 1) / kTileSlots;
-  for (int64_t tile = 0; tile < tiles; ++tile) {
-    const int64_t begin = (task.first_tile + tile) % tiles * kTileSlots;
+  for (int64_t i = 0; i < tiles; ++i) {
+    const int64_t begin = (task.first_tile + i) % tiles * kTileSlots;
     const int64_t count = task.slots - begin < kTileSlots ? task.slots - begin : kTileSlots;
     if (!any_visible(task, begin, count)) continue;
-    load_keys<K>(task.k, task.dim, begin, count, at.keys);
-    matmul(at.rows, at.queries, padded, at.keys, kTileSlots, task.dim, at.scores, nullptr);
+    const CacheTile<K, V> tile = find_tile<K, V>(task, at, begin);
+    multiply_keys(task, at, tile);
     for (int64_t row = 0; row < at.rows; ++row) {
       const float* mask = task.mask == nullptr ? nullptr : task.mask + row / task.group * task.mask_stride + begin;
-      softmax_tile(task, mask, count, at.scores + row * kTileSlots, at.maxima[row], at.sums[row], at.factors[row]);
+      softmax_tile(task, mask, count, at.scores + row * kKeyColumns, at.maxima[row], at.sums[row], at.factors[row]);
     }
-    const uint64_t odd = load_values<V>(task.v, task.dim, padded, begin, count, at.values);
-    matmul(at.rows, at.scores, kTileSlots, at.values, padded, count, at.outputs, at.factors);
-    for (int64_t s = 0; odd != 0 && s < count; ++s) {
-      if ((odd >> s & 1) == 0) continue;
-      for (int64_t row = 0; row < at.rows; ++row) {
-        if (is_masked(task, row / task.group, begin + s)) continue;
-        const F weight = set1(at.scores[row * kTileSlots + s]);
-        for (int64_t d = 0; d < task.dim; d += kLanes) {
-          const int64_t n = task.dim - d < kLanes ? task.dim - d : kLanes;
-          float* out = at.outputs + row * padded + d;
-          store(out, fma(weight, load_kv<V>(task.v, task.dim, begin + s, d, n), load(out)));
-        }
-      }
-    }
+    multiply_values(task, at, tile, begin, count, careful);
   }
+  F broken = set1(0.0f);
   for (int64_t row = 0; row < at.rows; ++row) {
     float* out = task.out + row / task.group * task.out_stride + row % task.group * task.dim;
-    const float inverse = at.sums[row] == 0.0f ? 0.0f : 1.0f / at.sums[row];
-    // Adding 0 turns -0 into 0: skipped tiles and tiles of zero weights then give the same bits.
-    map1(at.outputs + row * padded, task.dim, out, [inverse](F v) { return v * set1(inverse) + set1(0.0f); });
+    const F inverse = set1(at.sums[row] == 0.0f ? 0.0f : 1.0f / at.sums[row]);
+    for (int64_t d = 0; d < task.dim; d += kLanes) {
+      const float* const halves = at.outputs + row * 2 * padded + 2 * d;
+      // Adding 0 turns -0 into 0: skipped tiles and tiles of zero weights then give the same bits.
+      const F mixed = add_pairs(load(halves), load(halves + kLanes)) * inverse + set1(0.0f);
+      broken = broken + (mixed - mixed);
+      task.dim - d >= kLanes ? store(out + d, mixed) : store_n(out + d, mixed, task.dim - d);
+    }
   }
+  return careful || hsum(broken) == 0.0f;
+}
+
+template <DType K, DType V>
+inline void attention_of_types(const AttentionTask& task) {
+  if (!attention_typed<K, V>(task, false)) attention_typed<K, V>(task, true);
 }
 
 template <DType K>
 inline void attention_by_value_type(const AttentionTask& task) {
   switch (task.v.dtype) {
-    case DType::kF16: attention_typed<K, DType::kF16>(task); return;
-    case DType::kU8: attention_typed<K, DType::kU8>(task); return;
-    default: attention_typed<K, DType::kF32>(task); return;
+    case DType::kF16: attention_of_types<K, DType::kF16>(task); return;
+    case DType::kU8: attention_of_types<K, DType::kU8>(task); return;
+    default: attention_of_types<K, DType::kF32>(task); return;
   }
 }
 
@@ -273,41 +356,6 @@ void attention(const AttentionTask& task) {
     case DType::kF16: attention_by_value_type<DType::kF16>(task); return;
     case DType::kU8: attention_by_value_type<DType::kU8>(task); return;
     default: attention_by_value_type<DType::kF32>(task); return;
-  }
-}
-
-inline void store_kv_u8(const float* row, int64_t dim, uint8_t* codes, float* scale_and_min) {
-  float low = row[0], high = row[0];
-  for (int64_t i = 1; i < dim; ++i) {
-    low = row[i] < low ? row[i] : low;
-    high = row[i] > high ? row[i] : high;
-  }
-  const float range = high - low;
-  if (max_magnitude_bits(row, dim) >= kInfinityBits || range == __builtin_inff()) {
-    scale_and_min[0] = scale_and_min[1] = __builtin_nanf("");  // Stays visible in the result.
-    __builtin_memset(codes, 0, static_cast<size_t>(dim));
-    return;
-  }
-  const float step = range / 255.0f;
-  scale_and_min[0] = step;
-  scale_and_min[1] = low;
-  if (step == 0.0f) {
-    __builtin_memset(codes, 0, static_cast<size_t>(dim));
-    return;
-  }
-  // A step so small that it is denormal is imprecise: hence vmin.
-  map_to_bytes(row, dim, codes, [=](F v) { return vmin((v - set1(low)) / set1(step), set1(255.0f)); });
-}
-
-void store_kv(const float* row, int64_t dim, int64_t slot, const KvHead& head) {
-  switch (head.dtype) {
-    case DType::kF16: convert_f16_from_f32(row, dim, static_cast<uint16_t*>(head.data) + slot * dim); return;
-    case DType::kU8:
-      store_kv_u8(row, dim, static_cast<uint8_t*>(head.data) + slot * dim, head.scale_and_min + 2 * slot);
-      return;
-    default:
-      __builtin_memcpy(static_cast<float*>(head.data) + slot * dim, row, static_cast<size_t>(dim) * sizeof(float));
-      return;
   }
 }
 

@@ -20,7 +20,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set(KERNELS_AVX512VNNI
       ${KERNELS_DIR}/linear_int_avx512vnni.cpp
       ${KERNELS_DIR}/table_avx512vnni.cpp)
-  target_sources(tandem_cpu_kernels PRIVATE ${KERNELS_AVX2} ${KERNELS_AVX512VNNI})
+  set(KERNELS_AMX ${KERNELS_DIR}/linear_int_amx.cpp)
+  target_sources(tandem_cpu_kernels PRIVATE ${KERNELS_AVX2} ${KERNELS_AVX512VNNI} ${KERNELS_AMX})
   set_source_files_properties(${KERNELS_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
   set(AVX512VNNI_OPTIONS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
       -mprefer-vector-width=512)
@@ -29,5 +30,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
     list(APPEND AVX512VNNI_OPTIONS -Wno-uninitialized -Wno-maybe-uninitialized)
   endif()
   set_source_files_properties(${KERNELS_AVX512VNNI} PROPERTIES COMPILE_OPTIONS "${AVX512VNNI_OPTIONS}")
+  set_source_files_properties(${KERNELS_AMX} PROPERTIES COMPILE_OPTIONS "${AVX512VNNI_OPTIONS};-mamx-tile;-mamx-int8")
   target_compile_definitions(tandem_cpu_kernels PRIVATE TANDEM_KERNELS_X86)
 endif()

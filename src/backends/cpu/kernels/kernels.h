@@ -38,17 +38,18 @@ struct LinearTask {
   uint8_t* scratch = nullptr;  // linear_scratch_bytes() of this thread, 64-byte aligned.
 };
 
-// Keys or values of one KV head: `slots` rows of `dim` numbers, `dim` apart.
+// Keys or values of one KV head: `slots` rows of `dim` numbers, in an order of their own (kv_layout.h).
 struct KvHead {
-  DType dtype = DType::kF32;       // kF32, kF16 or kU8
-  void* data = nullptr;            // [slots, dim]
+  DType dtype = DType::kF32;  // kF32, kF16 or kU8
+  void* data = nullptr;       // slots * dim numbers
+  int64_t slots = 0;
   float* scale_and_min = nullptr;  // kU8: [slots, 2]; value = scale * code + min, set when the row is stored.
 };
 
-// Attention of the query heads that share one KV head, for a run of tokens. out = softmax(cap(q.k * scale) + mask) . v
 // Slots that attention takes at once.
 inline constexpr int64_t kAttentionTile = 64;
 
+// Attention of the query heads that share one KV head, for a run of tokens. out = softmax(cap(q.k * scale) + mask) . v
 struct AttentionTask {
   const float* q = nullptr;  // Query (token t, group member g) is at q + t * q_stride + g * dim.
   int64_t q_stride = 0;
@@ -72,7 +73,7 @@ struct AttentionTask {
 };
 
 struct KernelTable {
-  std::string_view isa;  // "portable", "avx2", "avx512vnni"
+  std::string_view isa;  // "portable", "avx2", "avx512vnni", "amx"
 
   // Linear layers, by weight format.
   void (*linear)(const LinearTask& task);
@@ -105,7 +106,8 @@ struct KernelTable {
                bool interleaved);
 
   // Stores one row of `dim` floats as row `slot` of a KV head.
-  void (*store_kv)(const float* row, int64_t dim, int64_t slot, const KvHead& head);
+  void (*store_key)(const float* row, int64_t dim, int64_t slot, const KvHead& head);
+  void (*store_value)(const float* row, int64_t dim, int64_t slot, const KvHead& head);
   void (*attention)(const AttentionTask& task);
   uint64_t (*attention_scratch_floats)(int64_t tokens, int64_t group, int64_t dim);
 
@@ -117,7 +119,7 @@ struct KernelTable {
 
 // All tables that this build has and this CPU can run, slowest first.
 std::span<const KernelTable* const> available_kernels();
-// The fastest, or the one named by the environment variable TANDEM_ISA ("portable", "avx2", "avx512vnni").
+// The fastest, or the one named by the environment variable TANDEM_ISA ("portable", "avx2", "avx512vnni", "amx").
 // An unknown or impossible name is an error that lists what there is.
 Result<const KernelTable*> choose_kernels();
 const KernelTable& portable_kernels();

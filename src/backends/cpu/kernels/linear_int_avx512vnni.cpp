@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/generic_math.h"
 //
 #include "backends/cpu/kernels/generic_interleave.h"
+#include "backends/cpu/kernels/linear_int_avx512.h"
 
 namespace tandem::cpu {
 namespace {
@@ -32,8 +33,6 @@ constexpr int kNibblePanels = 4;
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int64_t kSubBlock = 32;  // The longest run of columns whose sum of code * activation fits an int16.
 
-inline int64_t padded(int64_t cols) { return (cols + kColAlign - 1) / kColAlign * kColAlign; }
-
 inline __m512i broadcast4(const int8_t* p) {
   int32_t word;
   __builtin_memcpy(&word, p, sizeof(word));
@@ -48,17 +47,6 @@ inline __m512i dot4(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
   return sum;
 #endif
-}
-
-inline void store_sums(const LinearTask& task, int64_t panel, int64_t token, __m512i sums) {
-  const int64_t row = panel * kPanelRows;
-  const int64_t left = task.weight->rows - row;
-  const __mmask16 mask = left >= kPanelRows ? __mmask16{0xffff} : static_cast<__mmask16>((1u << left) - 1);
-  const __m512 factor =
-      _mm512_mul_ps(_mm512_loadu_ps(task.weight->scales + row), _mm512_set1_ps(task.quantized.scales[token]));
-  __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), factor);
-  if (task.bias != nullptr) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, task.bias + row));
-  _mm512_mask_storeu_ps(task.y + token * task.y_stride + row, mask, y);
 }
 
 // factor * (sum of activations) for each run of `run` columns (16, 32, or a multiple of 64).
@@ -163,30 +151,6 @@ void linear_nibbles(const LinearTask& task) {
   }
 }
 
-// One panel of nibbles to bytes of multiplier * code + 128, laid out like a kI8 panel. A nibble times a multiplier is
-// at most 15 * 16, so a 16-bit product of two nibbles with one multiplier has no carry between its bytes.
-void expand_panel(const PackedMatrix& w, int64_t panel, uint8_t* out) {
-  const int64_t cols = padded(w.cols);
-  const uint8_t* data = w.data + panel * kPanelRows * cols / 2;
-  const uint8_t* multipliers = w.multipliers + panel * kPanelRows * (cols / w.block);
-  const __m512i low = _mm512_set1_epi8(15);
-  const int64_t groups = w.block / 8;
-  for (int64_t col = 0; col < cols; col += w.block, multipliers += kPanelRows) {
-    const __m512i m32 = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(multipliers)));
-    const __m512i m16 = _mm512_or_si512(m32, _mm512_slli_epi32(m32, 16));
-    const __m512i m8 = _mm512_or_si512(m16, _mm512_slli_epi16(m16, 8));
-    // 128 - 8 m, in 0..120; the shift stays in its byte because m <= 16.
-    const __m512i offset = _mm512_sub_epi8(_mm512_set1_epi8(-128), _mm512_slli_epi16(m8, 3));
-    for (int64_t g = 0; g < groups; ++g, data += 64, out += 128) {
-      const __m512i bytes = _mm512_loadu_si512(data);
-      const __m512i first = _mm512_and_si512(bytes, low);
-      const __m512i second = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
-      _mm512_storeu_si512(out, _mm512_add_epi8(_mm512_mullo_epi16(first, m16), offset));
-      _mm512_storeu_si512(out + 64, _mm512_add_epi8(_mm512_mullo_epi16(second, m16), offset));
-    }
-  }
-}
-
 // T tokens by P panels of bytes; Signed: int8 weights as stored, otherwise they have 128 added already. x: [cols /
 // 4][T] groups of four activations.
 template <int T, int P, bool Signed>
@@ -257,11 +221,9 @@ void linear_panels(const LinearTask& task, int64_t panel, const TokenBlock& bloc
     byte_panels<P, true>(task, w.data + panel * panel_bytes, panel, block);
     return;
   }
-  for (int p = 0; p < P; ++p) expand_panel(w, panel + p, block.expanded + p * panel_bytes);
+  for (int p = 0; p < P; ++p) expand_panel<kPlus128>(w, panel + p, block.expanded + p * panel_bytes);
   byte_panels<P, false>(task, block.expanded, panel, block);
 }
-
-inline int64_t round_up_64(int64_t n) { return (n + 63) / 64 * 64; }
 
 // Where the parts of the scratch of the byte kernels begin.
 struct ByteScratch {

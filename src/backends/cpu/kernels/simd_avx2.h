@@ -26,6 +26,11 @@ constexpr int kMatmulVectors = 2;
 
 inline F set1(float x) { return _mm256_set1_ps(x); }
 inline U set1_bits(uint32_t x) { return U{x, x, x, x, x, x, x, x}; }
+inline F set1_pair(const float* p) {
+  double pair;
+  __builtin_memcpy(&pair, p, sizeof(pair));
+  return _mm256_castpd_ps(_mm256_set1_pd(pair));
+}
 
 inline __m256i first_lanes(int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -43,6 +48,10 @@ inline float hsum(F v) {
 }
 inline F zip_lo(F a, F b) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20); }
 inline F zip_hi(F a, F b) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31); }
+inline F add_pairs(F a, F b) {
+  const __m256d mixed = _mm256_castps_pd(_mm256_hadd_ps(a, b));  // Two of a, two of b, two of a, two of b.
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(mixed, 0xd8));
+}
 
 inline B low_bytes(U v) {
   const __m256i order = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //

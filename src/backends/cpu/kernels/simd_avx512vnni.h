@@ -25,6 +25,11 @@ constexpr int kMatmulVectors = 4;
 
 inline F set1(float x) { return _mm512_set1_ps(x); }
 inline U set1_bits(uint32_t x) { return (U)_mm512_set1_epi32(static_cast<int>(x)); }
+inline F set1_pair(const float* p) {
+  double pair;
+  __builtin_memcpy(&pair, p, sizeof(pair));
+  return _mm512_castpd_ps(_mm512_set1_pd(pair));
+}
 
 inline __mmask16 first_lanes(int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
 inline F load(const float* p) { return _mm512_loadu_ps(p); }
@@ -46,6 +51,12 @@ inline F zip_lo(F a, F b) {
 inline F zip_hi(F a, F b) {
   const __m512i index = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
   return _mm512_permutex2var_ps(a, index, b);
+}
+
+inline F add_pairs(F a, F b) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  return _mm512_add_ps(_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b));
 }
 
 inline B low_bytes(U v) { return (B)_mm512_cvtepi32_epi8((__m512i)v); }

@@ -33,6 +33,8 @@ constexpr int kMatmulVectors = 4;
 
 inline F set1(float x) { return F{x, x, x, x}; }
 inline U set1_bits(uint32_t x) { return U{x, x, x, x}; }
+// p[0] in the even lanes, p[1] in the odd ones.
+inline F set1_pair(const float* p) { return F{p[0], p[1], p[0], p[1]}; }
 
 inline F load(const float* p) {
   F v;
@@ -52,6 +54,8 @@ inline F fma(F a, F b, F c) { return a * b + c; }
 inline float hsum(F v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 inline F zip_lo(F a, F b) { return F{a[0], b[0], a[1], b[1]}; }
 inline F zip_hi(F a, F b) { return F{a[2], b[2], a[3], b[3]}; }
+// Sums of neighbours: of a's, then of b's.
+inline F add_pairs(F a, F b) { return F{a[0] + a[1], a[2] + a[3], b[0] + b[1], b[2] + b[3]}; }
 
 // The lowest byte of each lane.
 inline B low_bytes(U v) { return __builtin_convertvector(v, B); }

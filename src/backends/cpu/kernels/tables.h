@@ -21,6 +21,10 @@ uint64_t linear_int_scratch_avx2(const PackedMatrix& weight, int64_t tokens);
 extern const KernelTable kAvx512VnniKernels;
 void linear_int_avx512vnni(const LinearTask& task);
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens);
+
+extern const KernelTable kAmxKernels;
+void linear_int_amx(const LinearTask& task);
+uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens);
 #endif
 
 }  // namespace tandem::cpu

@@ -1,0 +1,86 @@
+// Storing rows of keys and values. Included after one simd_*.h, generic_math.h and generic_elementwise.h; internal
+// linkage (see simd_portable.h).
+#pragma once
+
+#include "backends/cpu/kernels/kv_layout.h"
+
+namespace tandem::cpu {
+namespace {
+
+constexpr int64_t kStoreChunk = 128;
+
+// A row as codes, with the scale and the minimum that they are in. codes: room for dim bytes.
+struct ByteRow {
+  float scale, low;
+  bool broken;  // Not all of it are numbers: stays visible in the result.
+};
+inline ByteRow find_byte_range(const float* row, int64_t dim) {
+  float low = row[0], high = row[0];
+  for (int64_t i = 1; i < dim; ++i) {
+    low = row[i] < low ? row[i] : low;
+    high = row[i] > high ? row[i] : high;
+  }
+  const float range = high - low;
+  const bool broken = max_magnitude_bits(row, dim) >= kInfinityBits || range == __builtin_inff();
+  return {range / 255.0f, low, broken};
+}
+
+// Calls place(d, number) for each number of the row in the cache's dtype.
+template <typename Number, typename Convert, typename Place>
+inline void place_row(const float* row, int64_t dim, Convert&& convert, Place&& place) {
+  Number numbers[kStoreChunk];
+  for (int64_t at = 0; at < dim; at += kStoreChunk) {
+    const int64_t count = dim - at < kStoreChunk ? dim - at : kStoreChunk;
+    convert(row + at, count, numbers);
+    for (int64_t i = 0; i < count; ++i) place(at + i, numbers[i]);
+  }
+}
+
+template <typename Number, int64_t (*Index)(int64_t, int64_t, int64_t, int64_t), typename Convert>
+inline void store_numbers(const float* row, int64_t dim, int64_t slot, const KvHead& head, Convert&& convert) {
+  auto* data = static_cast<Number*>(head.data);
+  // Neighbours of a pair apart, entries lie at even distances, the last of an odd number of keys' entries aside.
+  const int64_t slots = head.slots;
+  place_row<Number>(row, dim, convert, [=](int64_t d, Number n) { data[Index(slots, dim, slot, d)] = n; });
+}
+
+template <int64_t (*Index)(int64_t, int64_t, int64_t, int64_t)>
+inline void store_row(const float* row, int64_t dim, int64_t slot, const KvHead& head) {
+  switch (head.dtype) {
+    case DType::kF16:
+      store_numbers<uint16_t, Index>(row, dim, slot, head,
+                                     [](const float* x, int64_t n, uint16_t* y) { convert_f16_from_f32(x, n, y); });
+      return;
+    case DType::kU8: {
+      const ByteRow bytes = find_byte_range(row, dim);
+      float* scale_and_min = head.scale_and_min + 2 * slot;
+      scale_and_min[0] = bytes.broken ? __builtin_nanf("") : bytes.scale;
+      scale_and_min[1] = bytes.broken ? __builtin_nanf("") : bytes.low;
+      const bool flat = bytes.broken || bytes.scale == 0.0f;
+      store_numbers<uint8_t, Index>(row, dim, slot, head, [=](const float* x, int64_t n, uint8_t* y) {
+        if (flat) {
+          __builtin_memset(y, 0, static_cast<size_t>(n));
+          return;
+        }
+        // A step so small that it is denormal is imprecise: hence vmin.
+        map_to_bytes(x, n, y, [=](F v) { return vmin((v - set1(bytes.low)) / set1(bytes.scale), set1(255.0f)); });
+      });
+      return;
+    }
+    default:
+      store_numbers<float, Index>(row, dim, slot, head, [](const float* x, int64_t n, float* y) {
+        __builtin_memcpy(y, x, static_cast<size_t>(n) * sizeof(float));
+      });
+      return;
+  }
+}
+
+void store_key(const float* row, int64_t dim, int64_t slot, const KvHead& head) {
+  store_row<key_index>(row, dim, slot, head);
+}
+void store_value(const float* row, int64_t dim, int64_t slot, const KvHead& head) {
+  store_row<value_index>(row, dim, slot, head);
+}
+
+}  // namespace
+}  // namespace tandem::cpu
