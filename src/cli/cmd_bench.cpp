@@ -33,6 +33,11 @@ void print_json(const BenchmarkReport& r) {
                {"bytes_per_token", r.bytes_per_token},
                {"read_bytes_per_second", r.read_bytes_per_second},
                {"bandwidth_share", r.bandwidth_share},
+               {"prompt_operations", r.prompt_operations},
+               {"prompt_bytes", r.prompt_bytes},
+               {"decode_operations", r.decode_operations},
+               {"int8_operations_per_second", r.int8_operations_per_second},
+               {"int8_share", r.int8_share},
                {"peak_memory_bytes", r.peak_memory_bytes},
                {"file_bytes", r.file_bytes}};
   if (r.kv_first_token_seconds > 0.0) {
@@ -47,6 +52,9 @@ void print_text(const BenchmarkReport& r) {
   fmt::print("load               {:>10}\n", format_seconds(r.load_seconds));
   fmt::print("first token        {:>10}  after a prompt of {} tokens ({:.0f} tokens/s)\n",
              fmt::format("{:.1f} ms", r.first_token_seconds * 1e3), r.prompt_tokens, r.prompt_tokens_per_second);
+  fmt::print("  computes         {:>10}  GOPS: {:.0f} % of the {:.0f} GOPS that int8 reaches here\n",
+             fmt::format("{:.0f}", r.prompt_operations / r.first_token_seconds / 1e9), 100.0 * r.int8_share,
+             r.int8_operations_per_second / 1e9);
   if (r.kv_first_token_seconds > 0.0) {
     fmt::print("  one by one       {:>10}  the same prompt without prefill: {:.1f} times as long\n",
                fmt::format("{:.1f} ms", r.kv_first_token_seconds * 1e3),
@@ -80,6 +88,7 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--prompt", o->benchmark.prompt_tokens, "Tokens of the prompt")->capture_default_str();
   command->add_option("--tokens", o->benchmark.new_tokens, "Tokens to decode")->capture_default_str();
   command->add_option("--repeats", o->benchmark.repeats, "The best of so many runs counts")->capture_default_str();
+  command->add_flag("!--no-one-by-one", o->benchmark.one_by_one, "Do not measure the prompt without prefill");
   o->engine.add_to(*command);
   command->add_flag("--json", o->json, "As JSON");
   command->callback([o] { run(*o); });

@@ -37,6 +37,30 @@ uint64_t bytes_per_token(const LoadedEngine& engine, int64_t positions) {
   return bytes;
 }
 
+// Multiplications and additions of linear layers and attention for `tokens` tokens behind `before` others, the
+// vocabulary's matrix once.
+double count_operations(const LoadedEngine& engine, int64_t before, int64_t tokens) {
+  const ir::Graph* decode = engine.artifact().find_method("decode");
+  if (decode == nullptr) return 0.0;
+  const auto count = static_cast<double>(tokens);
+  double operations = 0.0;
+  for (const ir::Op& op : decode->ops) {
+    if (op.kind == ir::OpKind::kLinear) {
+      const ir::Tensor& weight = decode->at(op.inputs[1]);
+      const double each = 2.0 * static_cast<double>(weight.shape[0]) * static_cast<double>(weight.shape[1]);
+      operations += each * (weight.shape[0] == engine.vocab_size() ? 1.0 : count);
+    } else if (op.kind == ir::OpKind::kAttention) {
+      // Two products; a token sees those before and half of the others on average, or its window.
+      const double width = static_cast<double>(decode->at(op.inputs[0]).shape[1]);
+      const double window = static_cast<double>(op.attributes.window);
+      const double all = static_cast<double>(before) + count / 2.0;
+      const double seen = window > 0.0 ? std::min(window, all) : all;
+      operations += 4.0 * width * seen * count;
+    }
+  }
+  return operations;
+}
+
 uint64_t peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -78,6 +102,21 @@ double measure_read_bandwidth(ThreadPool& pool) {
   return std::ranges::max(sums) == 0 ? 0.0 : best;
 }
 
+double measure_int8_peak(ThreadPool& pool, const cpu::KernelTable& kernels) {
+  constexpr int64_t kRounds = 1 << 16;
+  double best = 0.0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    std::vector<int64_t> done(static_cast<size_t>(pool.size()));
+    const Clock::time_point start = Clock::now();
+    pool.run(pool.size(), [&](int64_t task, int) { done[static_cast<size_t>(task)] = kernels.multiply_int8(kRounds); });
+    const double seconds = seconds_since(start);
+    double operations = 0.0;
+    for (const int64_t part : done) operations += static_cast<double>(part);
+    best = std::max(best, operations / seconds);
+  }
+  return best;
+}
+
 Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const BenchmarkOptions& options,
                                       const ProgressCallback& progress) {
   const auto tell = [&](const char* stage, uint64_t done) {
@@ -110,10 +149,8 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
   for (size_t i = 0; i < prompt.size(); ++i)
     prompt[i] = static_cast<int32_t>(i * 7919 % static_cast<size_t>(engine->vocab_size()));
   const auto ignore = [](size_t, std::span<const float>) { return ok_status(); };
-  const auto feed_one_by_one = [&](std::span<const int32_t> tokens) -> Status {
-    for (const int32_t& token : tokens) {
-      TANDEM_TRY(runner.feed({&token, 1}, TokenRunner::Logits::kLast, kNeverStop, ignore));
-    }
+  const auto feed_one_by_one = [&](std::span<const int32_t> tokens, TokenRunner::Logits wanted) -> Status {
+    for (const int32_t& token : tokens) TANDEM_TRY(runner.feed({&token, 1}, wanted, kNeverStop, ignore));
     return ok_status();
   };
 
@@ -129,21 +166,33 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
     report.first_token_seconds = std::min(report.first_token_seconds, seconds_since(start));
     tell("decoding", 2);
     start = Clock::now();
-    TANDEM_TRY(feed_one_by_one(next));
+    TANDEM_TRY(feed_one_by_one(next, TokenRunner::Logits::kLast));
     decode_seconds = std::min(decode_seconds, seconds_since(start));
   }
   report.prompt_tokens_per_second = static_cast<double>(options.prompt_tokens) / report.first_token_seconds;
   report.decode_tokens_per_second = static_cast<double>(options.new_tokens) / decode_seconds;
-  if (engine->mode() == Mode::kHybrid) {
+  if (engine->mode() == Mode::kHybrid && options.one_by_one) {
     runner.rewind(0);
     const Clock::time_point start = Clock::now();
-    TANDEM_TRY(feed_one_by_one(prompt));
+    // Of a prompt only the last token's logits are wanted, in either mode.
+    TANDEM_TRY(feed_one_by_one(std::span(prompt).first(prompt.size() - 1), TokenRunner::Logits::kNone));
+    TANDEM_TRY(feed_one_by_one(std::span(prompt).last(1), TokenRunner::Logits::kLast));
     report.kv_first_token_seconds = seconds_since(start);
   }
   report.peak_memory_bytes = peak_memory();  // Before the bandwidth test takes its own.
   tell("memory bandwidth", 3);
   report.bytes_per_token = bytes_per_token(*engine, options.prompt_tokens + options.new_tokens / 2);
   report.read_bytes_per_second = measure_read_bandwidth(engine->pool());
+  report.prompt_operations = count_operations(*engine, 0, options.prompt_tokens);
+  report.decode_operations = count_operations(*engine, options.prompt_tokens + options.new_tokens / 2, 1);
+  // Every call of a method reads the weights once.
+  for (int64_t left = options.prompt_tokens; left > 0; left -= engine->table().choose(left).tokens) {
+    report.prompt_bytes += bytes_per_token(*engine, options.prompt_tokens - left);
+  }
+  report.int8_operations_per_second = measure_int8_peak(engine->pool(), *kernels);
+  if (report.int8_operations_per_second > 0.0) {
+    report.int8_share = report.prompt_operations / report.first_token_seconds / report.int8_operations_per_second;
+  }
   if (report.read_bytes_per_second > 0.0) {
     report.bandwidth_share =
         static_cast<double>(report.bytes_per_token) * report.decode_tokens_per_second / report.read_bytes_per_second;

@@ -93,8 +93,8 @@ TEST_P(Borders, GiveTheLogitsOfThePlainFileUpToTheirRounding) {
 INSTANTIATE_TEST_SUITE_P(Matrix, Borders, testing::ValuesIn(all_borders()),
                          [](const auto& param_info) { return name_of(param_info.param); });
 
-// On a model that knows something, the story stays the same, as far as it is sure: later it comes to animals that are as
-// likely as each other.
+// On a model that knows something, the story stays the same, as far as it is sure: later it comes to animals that are
+// as likely as each other.
 TEST(BordersOfTheDemo, GreedyTokensStay) {
   const auto tell = [](const Border& b) {
     const auto engine = test::load_engine(file_with(test::demo_dir(), "w4", b, 256));

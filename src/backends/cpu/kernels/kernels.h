@@ -113,6 +113,9 @@ struct KernelTable {
 
   void (*f32_from_f16)(const uint16_t* x, int64_t count, float* y);
   void (*f16_from_f32)(const float* x, int64_t count, uint16_t* y);
+  // Multiplies int8 numbers in registers, as linear() does at best, for so many rounds. Returns how many
+  // multiplications and additions that were.
+  int64_t (*multiply_int8)(int64_t rounds);
   // Index of the largest; the lowest index on ties; NaN never wins. 0 if there is nothing but NaN, or nothing.
   int64_t (*argmax)(const float* x, int64_t count);
 };

@@ -27,16 +27,20 @@ struct TileConfig {
   uint8_t rows[16];
 };
 
-// All eight tiles whole.
-void configure_tiles() {
+constexpr TileConfig make_config() {
   TileConfig config = {};
   config.palette = 1;
   for (int i = 0; i < 8; ++i) {
     config.bytes_per_row[i] = kTileBytes;
     config.rows[i] = kTileRows;
   }
-  _tile_loadconfig(&config);
+  return config;
 }
+
+// All eight tiles whole. Static: GCC 12 believes that the instruction reads eight bytes, and leaves the others of a
+// variable unwritten.
+constexpr TileConfig kConfig = make_config();
+inline void configure_tiles() { _tile_loadconfig(&kConfig); }
 
 // Where the parts of the scratch begin: sums of a block, the last tokens with rows of zeros behind them, panels.
 struct Scratch {
@@ -114,6 +118,24 @@ void linear_panels(const LinearTask& task, int64_t panel, const Scratch& offsets
 }
 
 }  // namespace
+
+int64_t multiply_int8_amx(int64_t rounds) {
+  configure_tiles();
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbssd(0, 4, 5);
+    _tile_dpbssd(1, 4, 5);
+    _tile_dpbssd(2, 4, 5);
+    _tile_dpbssd(3, 4, 5);
+  }
+  _tile_release();
+  return rounds * 4 * kTileRows * kTileRows * kTileBytes * 2;
+}
 
 uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens) {
   const uint64_t few = linear_int_scratch_avx512vnni(weight, tokens < kLeastTokens ? tokens : kLeastTokens);

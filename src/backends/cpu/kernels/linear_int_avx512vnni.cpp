@@ -264,6 +264,18 @@ void linear_bytes(const LinearTask& task) {
 
 }  // namespace
 
+int64_t multiply_int8_avx512vnni(int64_t rounds) {
+  constexpr int kSums = 24;
+  __m512i sum[kSums], x = _mm512_set1_epi8(3);
+  for (__m512i& s : sum) s = _mm512_setzero_si512();
+  for (int64_t i = 0; i < rounds; ++i) {
+    asm volatile("" : "+v"(x));  // Another operand each time, for all that the compiler knows.
+    TANDEM_UNROLL for (int k = 0; k < kSums; ++k) sum[k] = dot4(sum[k], x, x);
+  }
+  for (__m512i& s : sum) asm volatile("" : : "v"(s));
+  return rounds * kSums * 64 * 2;
+}
+
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens) {
   if (weight.format == WeightFormat::kLpbq4 && tokens <= kNibbleTokens) {
     return static_cast<uint64_t>(tokens * (padded(weight.cols) / 16) * 4);

@@ -41,6 +41,18 @@ int32_t dot(const int8_t* a, const int8_t* b, int64_t count) {
 
 }  // namespace
 
+int64_t multiply_int8_portable(int64_t rounds) {
+  int8_t x[256];
+  for (size_t i = 0; i < sizeof(x); ++i) x[i] = static_cast<int8_t>(i);
+  int32_t sum = 0;
+  for (int64_t i = 0; i < rounds; ++i) {
+    asm volatile("" : : "r"(x) : "memory");  // Other numbers each time, for all that the compiler knows.
+    sum += dot(x, x, sizeof(x)) & 1;
+  }
+  asm volatile("" : : "r"(sum));
+  return rounds * static_cast<int64_t>(sizeof(x)) * 2;
+}
+
 uint64_t linear_int_scratch_portable(const PackedMatrix& weight, int64_t /*tokens*/) {
   return static_cast<uint64_t>(kPanelRows * weight.padded_cols());
 }

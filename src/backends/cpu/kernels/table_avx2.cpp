@@ -6,6 +6,6 @@
 namespace tandem::cpu {
 
 constexpr KernelTable kAvx2Kernels =
-    TANDEM_KERNEL_TABLE("avx2", linear_i8_avx2, linear_lpbq4_avx2, linear_int_scratch_avx2);
+    TANDEM_KERNEL_TABLE("avx2", linear_i8_avx2, linear_lpbq4_avx2, linear_int_scratch_avx2, multiply_int8_avx2);
 
 }  // namespace tandem::cpu

@@ -6,8 +6,8 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr KernelTable kTable =
-    TANDEM_KERNEL_TABLE("portable", linear_int_portable, linear_int_portable, linear_int_scratch_portable);
+constexpr KernelTable kTable = TANDEM_KERNEL_TABLE("portable", linear_int_portable, linear_int_portable,
+                                                   linear_int_scratch_portable, multiply_int8_portable);
 
 }  // namespace
 

@@ -11,20 +11,24 @@ namespace tandem::cpu {
 // Linear layers of the integer formats, kI8 and kLpbq4.
 void linear_int_portable(const LinearTask& task);
 uint64_t linear_int_scratch_portable(const PackedMatrix& weight, int64_t tokens);
+int64_t multiply_int8_portable(int64_t rounds);
 
 #ifdef TANDEM_KERNELS_X86
 extern const KernelTable kAvx2Kernels;
 void linear_i8_avx2(const LinearTask& task);
 void linear_lpbq4_avx2(const LinearTask& task);
 uint64_t linear_int_scratch_avx2(const PackedMatrix& weight, int64_t tokens);
+int64_t multiply_int8_avx2(int64_t rounds);
 
 extern const KernelTable kAvx512VnniKernels;
 void linear_int_avx512vnni(const LinearTask& task);
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens);
+int64_t multiply_int8_avx512vnni(int64_t rounds);
 
 extern const KernelTable kAmxKernels;
 void linear_int_amx(const LinearTask& task);
 uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens);
+int64_t multiply_int8_amx(int64_t rounds);
 #endif
 
 }  // namespace tandem::cpu
