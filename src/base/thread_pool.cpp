@@ -25,6 +25,8 @@ void pause_briefly() {
 #endif
 }
 
+uint32_t loop_of(uint64_t ticket) { return static_cast<uint32_t>(ticket >> 32); }
+
 }  // namespace
 
 int usable_cores() {
@@ -67,52 +69,65 @@ void ThreadPool::run_erased(int64_t tasks, Function function, void* context) {
     return;
   }
   const std::lock_guard one_loop(one_loop_);
+  constexpr int64_t kMostAtOnce = 1 << 30;
+  for (int64_t first = 0; first < tasks; first += kMostAtOnce) {
+    run_loop(static_cast<uint32_t>(std::min(kMostAtOnce, tasks - first)), first, function, context);
+  }
+}
+
+void ThreadPool::run_loop(uint32_t tasks, int64_t first, Function function, void* context) {
   function_ = function;
   context_ = context;
-  tasks_ = tasks;
-  next_task_.store(0, std::memory_order_relaxed);
-  busy_workers_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  first_task_ = first;
+  tasks_.store(tasks, std::memory_order_relaxed);
+  finished_.store(0, std::memory_order_relaxed);
+  const uint32_t loop = loop_of(ticket_.load(std::memory_order_relaxed)) + 1;
   bool anyone_sleeps;
   {
-    // Under the mutex, so that a worker about to sleep either sees the new generation or is counted as a sleeper.
+    // Under the mutex, so that a worker about to sleep either sees the new loop or is counted as a sleeper.
     const std::lock_guard lock(sleep_mutex_);
-    generation_.fetch_add(1, std::memory_order_release);
+    ticket_.store(uint64_t{loop} << 32, std::memory_order_release);
     anyone_sleeps = sleepers_ > 0;
   }
   if (anyone_sleeps) wake_.notify_all();
-  take_tasks(0);
-  for (int spins = 0; busy_workers_.load(std::memory_order_acquire) > 0; ++spins) {
+  take_tasks(loop, 0);
+  for (int spins = 0; finished_.load(std::memory_order_acquire) < tasks; ++spins) {
     pause_briefly();
     if (spins > kSpins) std::this_thread::yield();  // More threads than cores: let the others finish.
   }
 }
 
-void ThreadPool::take_tasks(int thread) {
-  for (;;) {
-    const int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
-    if (task >= tasks_) return;
-    function_(context_, task, thread);
+void ThreadPool::take_tasks(uint32_t loop, int thread) {
+  uint32_t done = 0;
+  uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  // The number of tasks belongs to the loop of the ticket: if that has changed since, the exchange fails.
+  while (loop_of(ticket) == loop && static_cast<uint32_t>(ticket) < tasks_.load(std::memory_order_relaxed)) {
+    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acquire)) continue;
+    function_(context_, first_task_ + static_cast<uint32_t>(ticket), thread);
+    ++done;
+    ticket = ticket_.load(std::memory_order_acquire);
   }
+  if (done > 0) finished_.fetch_add(done, std::memory_order_release);
 }
 
 void ThreadPool::work(int thread) {
-  uint64_t seen = 0;
+  uint32_t seen = 0;
+  const auto current = [this] { return loop_of(ticket_.load(std::memory_order_acquire)); };
   for (;;) {
     int spins = 0;
-    while (generation_.load(std::memory_order_acquire) == seen && !stopping_.load(std::memory_order_relaxed)) {
+    while (current() == seen && !stopping_.load(std::memory_order_relaxed)) {
       if (++spins < kSpins) {
         pause_briefly();
         continue;
       }
       std::unique_lock lock(sleep_mutex_);
       ++sleepers_;
-      wake_.wait(lock, [&] { return generation_.load() != seen || stopping_.load(); });
+      wake_.wait(lock, [&] { return current() != seen || stopping_.load(); });
       --sleepers_;
     }
     if (stopping_.load()) return;
-    seen = generation_.load(std::memory_order_acquire);
-    take_tasks(thread);
-    busy_workers_.fetch_sub(1, std::memory_order_release);
+    seen = current();
+    take_tasks(seen, thread);
   }
 }
 

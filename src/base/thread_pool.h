@@ -40,19 +40,23 @@ class ThreadPool {
   using Function = void (*)(void* context, int64_t task, int thread);
 
   void run_erased(int64_t tasks, Function function, void* context);
+  void run_loop(uint32_t tasks, int64_t first, Function function, void* context);
   void work(int thread);
-  void take_tasks(int thread);
+  void take_tasks(uint32_t loop, int thread);
 
   std::vector<std::thread> workers_;
   std::mutex one_loop_;  // Held by the thread whose loop is running.
 
-  // The loop that is running. Written before generation_ moves on, read after.
+  // The loop that is running. Written before its ticket is, and not before the tasks of the one before are all done:
+  // who holds a task of a loop may read them.
   Function function_ = nullptr;
   void* context_ = nullptr;
-  int64_t tasks_ = 0;
-  alignas(64) std::atomic<int64_t> next_task_{0};
-  alignas(64) std::atomic<int> busy_workers_{0};
-  alignas(64) std::atomic<uint64_t> generation_{0};
+  int64_t first_task_ = 0;
+  std::atomic<uint32_t> tasks_{0};
+  // The loop's number in the upper half, its next task in the lower. A worker that comes late finds another number and
+  // takes nothing, so nobody waits for those that have not woken up.
+  alignas(64) std::atomic<uint64_t> ticket_{0};
+  alignas(64) std::atomic<uint32_t> finished_{0};
 
   std::mutex sleep_mutex_;
   std::condition_variable wake_;
