@@ -26,6 +26,11 @@ bool has_f16c() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
+bool has_avxvnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & 1u << 4) != 0;
+}
+
 // Tiles are 8 KB of registers, which Linux gives to a process that asks for them. All its threads have them then.
 bool may_use_amx() {
 #ifdef __linux__
@@ -47,6 +52,7 @@ std::vector<const KernelTable*> find_available() {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   if (avx2) tables.push_back(&kAvx2Kernels);
+  if (avx2 && has_avxvnni()) tables.push_back(&kAvxVnniKernels);
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vnni")) {

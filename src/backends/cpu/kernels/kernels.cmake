@@ -20,9 +20,12 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set(KERNELS_AVX512VNNI
       ${KERNELS_DIR}/linear_int_avx512vnni.cpp
       ${KERNELS_DIR}/table_avx512vnni.cpp)
+  set(KERNELS_AVXVNNI ${KERNELS_DIR}/linear_int_avxvnni.cpp)
   set(KERNELS_AMX ${KERNELS_DIR}/linear_int_amx.cpp)
-  target_sources(tandem_cpu_kernels PRIVATE ${KERNELS_AVX2} ${KERNELS_AVX512VNNI} ${KERNELS_AMX})
+  target_sources(tandem_cpu_kernels PRIVATE ${KERNELS_AVX2} ${KERNELS_AVXVNNI} ${KERNELS_AVX512VNNI}
+                 ${KERNELS_AMX})
   set_source_files_properties(${KERNELS_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+  set_source_files_properties(${KERNELS_AVXVNNI} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mavxvnni")
   set(AVX512VNNI_OPTIONS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
       -mprefer-vector-width=512)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

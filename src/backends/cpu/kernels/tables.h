@@ -20,6 +20,11 @@ void linear_lpbq4_avx2(const LinearTask& task);
 uint64_t linear_int_scratch_avx2(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_avx2(int64_t rounds);
 
+extern const KernelTable kAvxVnniKernels;
+void linear_int_avxvnni(const LinearTask& task);
+uint64_t linear_int_scratch_avxvnni(const PackedMatrix& weight, int64_t tokens);
+int64_t multiply_int8_avxvnni(int64_t rounds);
+
 extern const KernelTable kAvx512VnniKernels;
 void linear_int_avx512vnni(const LinearTask& task);
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens);
