@@ -26,6 +26,7 @@ void pause_briefly() {
 }
 
 uint32_t loop_of(uint64_t ticket) { return static_cast<uint32_t>(ticket >> 32); }
+uint32_t tasks_left(uint64_t ticket) { return static_cast<uint32_t>(ticket); }
 
 }  // namespace
 
@@ -79,14 +80,14 @@ void ThreadPool::run_loop(uint32_t tasks, int64_t first, Function function, void
   function_ = function;
   context_ = context;
   first_task_ = first;
-  tasks_.store(tasks, std::memory_order_relaxed);
+  tasks_ = tasks;
   finished_.store(0, std::memory_order_relaxed);
   const uint32_t loop = loop_of(ticket_.load(std::memory_order_relaxed)) + 1;
   bool anyone_sleeps;
   {
     // Under the mutex, so that a worker about to sleep either sees the new loop or is counted as a sleeper.
     const std::lock_guard lock(sleep_mutex_);
-    ticket_.store(uint64_t{loop} << 32, std::memory_order_release);
+    ticket_.store(uint64_t{loop} << 32 | tasks, std::memory_order_release);
     anyone_sleeps = sleepers_ > 0;
   }
   if (anyone_sleeps) wake_.notify_all();
@@ -100,10 +101,10 @@ void ThreadPool::run_loop(uint32_t tasks, int64_t first, Function function, void
 void ThreadPool::take_tasks(uint32_t loop, int thread) {
   uint32_t done = 0;
   uint64_t ticket = ticket_.load(std::memory_order_acquire);
-  // The number of tasks belongs to the loop of the ticket: if that has changed since, the exchange fails.
-  while (loop_of(ticket) == loop && static_cast<uint32_t>(ticket) < tasks_.load(std::memory_order_relaxed)) {
-    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acquire)) continue;
-    function_(context_, first_task_ + static_cast<uint32_t>(ticket), thread);
+  while (loop_of(ticket) == loop && tasks_left(ticket) > 0) {
+    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acquire)) continue;
+    // A task of the loop is ours: until it is counted, the loop does not end, and what describes it stays.
+    function_(context_, first_task_ + (tasks_ - tasks_left(ticket)), thread);
     ++done;
     ticket = ticket_.load(std::memory_order_acquire);
   }

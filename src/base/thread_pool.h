@@ -52,9 +52,9 @@ class ThreadPool {
   Function function_ = nullptr;
   void* context_ = nullptr;
   int64_t first_task_ = 0;
-  std::atomic<uint32_t> tasks_{0};
-  // The loop's number in the upper half, its next task in the lower. A worker that comes late finds another number and
-  // takes nothing, so nobody waits for those that have not woken up.
+  uint32_t tasks_ = 0;
+  // The loop's number in the upper half, the tasks that nobody has taken yet in the lower. A worker that comes late
+  // finds another number, or nothing left, and takes nothing: so nobody waits for those that have not woken up.
   alignas(64) std::atomic<uint64_t> ticket_{0};
   alignas(64) std::atomic<uint32_t> finished_{0};
 

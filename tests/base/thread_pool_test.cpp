@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -133,6 +134,20 @@ TEST(ThreadPool, TakesBodiesOfAnyKind) {
   const Counter counter;
   pool.run(10, counter);
   EXPECT_EQ(counter.calls.load(), 10);
+}
+
+// Short loops of changing lengths, one right after another, with more threads than cores: some worker always comes too
+// late for its loop.
+TEST(ThreadPool, LateWorkersDisturbNoLoop) {
+  ThreadPool pool(7);
+  std::vector<std::atomic<int>> counts(64);
+  for (int round = 0; round < 30000; ++round) {
+    const int64_t tasks = 2 + round % 5 * (round % 7) * 2;
+    pool.run(tasks, [&](int64_t task, int) { counts[static_cast<size_t>(task)].fetch_add(1); });
+    for (int64_t task = 0; task < tasks; ++task) {
+      ASSERT_EQ(counts[static_cast<size_t>(task)].exchange(0), 1) << "round " << round << ", task " << task;
+    }
+  }
 }
 
 }  // namespace
