@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 
 namespace tandem {
@@ -43,6 +44,25 @@ TEST(ParseJson, DepthIsBounded) {
   std::string flat = "[";
   for (int i = 0; i < 1000; ++i) flat += "[[]],";
   EXPECT_TRUE(parse_json(flat + "[]]", "x").ok());
+}
+
+TEST(ParseJson, ObjectsOfManyObjectsTakeLinearTime) {
+  std::string text = "{";
+  for (int i = 0; i < 200'000; ++i) text += "\"k" + std::to_string(i) + "\":{\"a\":[1]},";
+  const auto start = std::chrono::steady_clock::now();
+  const Json json = parse(text + "\"last\":{}}");
+  // Quadratic, it took minutes.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(json.size(), 200'001u);
+  EXPECT_EQ(json["k777"]["a"][0], 1);
+}
+
+TEST(ParseJson, BuildsWhatTheTextSays) {
+  const char* text = R"({"a":[1,-2,3.5,true,null,"x",{"b":[]},[[]],{}],"c":{"d":{"e":""}},"f":18446744073709551615})";
+  EXPECT_EQ(parse(text), Json::parse(text));
+  EXPECT_EQ(parse("[]"), Json::array());
+  EXPECT_EQ(parse(" \"s\" "), Json("s"));
+  EXPECT_EQ(parse(R"({"a":1,"a":{"b":2}})")["a"]["b"], 2);  // The last one counts.
 }
 
 TEST(JsonLookUps, ValuesOfTheRightType) {
