@@ -1,9 +1,13 @@
 #include "checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <fstream>
+#include <set>
 #include <system_error>
 
 #include "base/error.h"
+#include "checkpoint/locate.h"
+#include "checkpoint/torch_file.h"
 #include "checkpoint/weight_index.h"
 
 namespace tandem {
@@ -17,25 +21,6 @@ constexpr uint64_t kMaxIndexBytes = 100u << 20;
 bool is_file(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
-}
-
-Status check_folder(const fs::path& folder) {
-  std::error_code error;
-  const fs::file_status status = fs::status(folder, error);
-  if (status.type() == fs::file_type::not_found) return not_found("{}: no such folder", folder.string());
-  if (status.type() == fs::file_type::none) {
-    return io_error("{}: cannot be looked at ({})", folder.string(), error.message());
-  }
-  if (!fs::is_directory(status)) {
-    return invalid_argument("{}: this is a file; give the checkpoint's folder, the one with config.json",
-                            folder.string());
-  }
-  const fs::directory_iterator it(folder, error);
-  if (error) return io_error("{}: cannot be listed ({})", folder.string(), error.message());
-  if (it == fs::directory_iterator()) {
-    return not_found("{}: the folder is empty; download the checkpoint into it", folder.string());
-  }
-  return ok_status();
 }
 
 // What to say if the weights are not there: perhaps they are, in another format.
@@ -73,13 +58,35 @@ Result<std::optional<std::string>> read_optional(const fs::path& path) {
   return std::optional(std::move(text));
 }
 
+// FNV-1a, with the length at the end so that ("ab", "c") differs from ("a", "bc").
+uint64_t hash_more(uint64_t hash, std::string_view bytes) {
+  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3u; };
+  for (const char c : bytes) add(static_cast<uint8_t>(c));
+  for (uint64_t length = bytes.size(), i = 0; i < 8; ++i) add(static_cast<uint8_t>(length >> (8 * i)));
+  return hash;
+}
+
+// A few blocks of a file, evenly spread, its first and last bytes among them: what tells two trainings of one model
+// apart without reading gigabytes.
+std::string sample_of(const fs::path& path, uint64_t size) {
+  constexpr uint64_t kBlock = 4096, kBlocks = 16;
+  std::ifstream file(path, std::ios::binary);
+  std::string sample, block(kBlock, '\0');
+  const uint64_t last = size > kBlock ? size - kBlock : 0;
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    file.clear();
+    file.seekg(static_cast<std::streamoff>(last / (kBlocks - 1) * i + (i + 1 == kBlocks ? last % (kBlocks - 1) : 0)));
+    file.read(block.data(), static_cast<std::streamsize>(kBlock));
+    sample.append(block, 0, static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  }
+  return sample;
+}
+
 }  // namespace
 
 void Checkpoint::add_to_fingerprint(std::string_view bytes) {
-  // FNV-1a, with the length at the end so that ("ab", "c") differs from ("a", "bc").
-  const auto add = [this](uint8_t byte) { fingerprint_ = (fingerprint_ ^ byte) * 0x100000001b3u; };
-  for (const char c : bytes) add(static_cast<uint8_t>(c));
-  for (uint64_t length = bytes.size(), i = 0; i < 8; ++i) add(static_cast<uint8_t>(length >> (8 * i)));
+  fingerprint_ = hash_more(fingerprint_, bytes);
+  identity_ = hash_more(identity_, bytes);
 }
 
 void Checkpoint::add_file_to_fingerprint(const fs::path& path) {
@@ -87,7 +94,9 @@ void Checkpoint::add_file_to_fingerprint(const fs::path& path) {
   const auto size = fs::file_size(path, error);
   if (error) return;
   const auto time = fs::last_write_time(path, error).time_since_epoch().count();
-  add_to_fingerprint(fmt::format("{} {} {}", path.filename().string(), size, time));
+  const std::string name_and_size = fmt::format("{} {}", path.filename().string(), size);
+  fingerprint_ = hash_more(fingerprint_, fmt::format("{} {}", name_and_size, time));
+  identity_ = hash_more(hash_more(identity_, name_and_size), sample_of(path, size));
 }
 
 Status Checkpoint::read_texts(const CheckpointOptions& options) {
@@ -111,9 +120,7 @@ Status Checkpoint::read_texts(const CheckpointOptions& options) {
     TANDEM_ASSIGN(generation_, GenerationConfig::parse(*generation_text, generation_path.string()));
     add_to_fingerprint(*generation_text);
   }
-  if (generation_.eos_token_ids.empty()) generation_.eos_token_ids = config_.eos_token_ids;
-  if (!generation_.bos_token_id) generation_.bos_token_id = config_.bos_token_id;
-  if (!generation_.pad_token_id) generation_.pad_token_id = config_.pad_token_id;
+  settle_tokens();
 
   const fs::path tokenizer_config_path = folder_ / "tokenizer_config.json";
   TANDEM_ASSIGN(const auto tokenizer_text, read_optional(tokenizer_config_path));
@@ -130,7 +137,18 @@ Status Checkpoint::read_texts(const CheckpointOptions& options) {
     if (!tokenizer_path_ && is_file(folder_ / file)) tokenizer_path_ = folder_ / file;
   }
   if (tokenizer_path_) add_file_to_fingerprint(*tokenizer_path_);
+  // Older forms of tokenizers, and what belongs to them.
+  for (const char* file : {"tokenizer.model", "qwen.tiktoken", "vocab.json", "merges.txt", "tokenizer.bin",
+                           "added_tokens.json", "special_tokens_map.json"}) {
+    if (is_file(folder_ / file)) add_file_to_fingerprint(folder_ / file);
+  }
   return ok_status();
+}
+
+void Checkpoint::settle_tokens() {
+  if (generation_.eos_token_ids.empty()) generation_.eos_token_ids = config_.eos_token_ids;
+  if (!generation_.bos_token_id) generation_.bos_token_id = config_.bos_token_id;
+  if (!generation_.pad_token_id) generation_.pad_token_id = config_.pad_token_id;
 }
 
 Status Checkpoint::open_shards(const fs::path& index_path) {
@@ -158,6 +176,37 @@ Status Checkpoint::open_shards(const fs::path& index_path) {
   return ok_status();
 }
 
+// pytorch_model.bin, or its shards and index. The index only says which files there are.
+Status Checkpoint::open_torch_weights() {
+  std::set<std::string> names = {"pytorch_model.bin"};
+  const fs::path index = folder_ / "pytorch_model.bin.index.json";
+  if (!is_file(folder_ / "pytorch_model.bin") && is_file(index)) {
+    TANDEM_ASSIGN(const std::string text, read_text_file(index, kMaxIndexBytes));
+    TANDEM_ASSIGN(const auto weight_map, parse_weight_map(text, index.string()));
+    add_to_fingerprint(text);
+    names.clear();
+    for (const auto& [tensor, file] : weight_map) names.insert(file);
+  }
+  Container container;
+  for (const std::string& name : names) {
+    const fs::path path = folder_ / name;
+    if (!is_file(path)) {
+      return not_found("{}: the weights {} are missing; download them", folder_.string(), printable_name(name));
+    }
+    TANDEM_ASSIGN(TorchFile file, TorchFile::open(path));
+    TANDEM_ASSIGN(const auto tensors, file.archive().tensors(file.archive().tree.root(), path.string()));
+    for (const auto& [tensor, view] : tensors) {
+      TANDEM_TRY(container.add(tensor,
+                               {.encoding = encoding_of(view.dtype), .shape = view.shape, .parts = {view.bytes}},
+                               path.string(), tensor));
+    }
+    add_file_to_fingerprint(path);
+    container.files.push_back(std::move(file).take_file());
+  }
+  container_ = std::make_unique<const Container>(std::move(container));
+  return ok_status();
+}
+
 Status Checkpoint::open_weights() {
   const fs::path single = folder_ / "model.safetensors";
   const fs::path index = folder_ / "model.safetensors.index.json";
@@ -168,23 +217,82 @@ Status Checkpoint::open_weights() {
     add_file_to_fingerprint(single);
   } else if (is_file(index)) {
     TANDEM_TRY(open_shards(index));
+  } else if (is_file(folder_ / "pytorch_model.bin") || is_file(folder_ / "pytorch_model.bin.index.json")) {
+    TANDEM_TRY(open_torch_weights());
   } else {
     return no_weights(folder_);
   }
-  if (tensors_.empty()) return corrupt("{}: the weight files hold no tensors", folder_.string());
+  if (names().empty()) return corrupt("{}: the weight files hold no tensors", folder_.string());
   return ok_status();
 }
 
-Result<Checkpoint> Checkpoint::open(const fs::path& folder, const CheckpointOptions& options) {
-  TANDEM_TRY(check_folder(folder));
+Status Checkpoint::open_hub(const CheckpointOptions& options) {
+  TANDEM_TRY(read_texts(options));
+  return open_weights();
+}
+
+Status Checkpoint::open_container(Container container) {
+  TANDEM_ASSIGN(config_, ModelConfig::from_json(container.config, container.config_what));
+  generation_ = container.generation;
+  tokenizer_config_ = container.tokenizer_config;
+  tokenizer_path_ = container.tokenizer_path;
+  settle_tokens();
+  // The files' own names are part of it, as a hub's are.
+  for (const MappedFile& file : container.files) add_file_to_fingerprint(file.path());
+  for (const fs::path& path : container.other_files) add_file_to_fingerprint(path);
+  if (tokenizer_path_) add_file_to_fingerprint(*tokenizer_path_);
+  if (container.tensors.empty()) return corrupt("{}: the file holds no tensors", folder_.string());
+  container_ = std::make_unique<const Container>(std::move(container));
+  return ok_status();
+}
+
+Result<Checkpoint> Checkpoint::open(const fs::path& path, const CheckpointOptions& options) {
+  TANDEM_ASSIGN(const CheckpointPlace place, locate_checkpoint(path, options.config_name));
   Checkpoint checkpoint;
-  checkpoint.folder_ = folder;
-  TANDEM_TRY(checkpoint.read_texts(options));
-  TANDEM_TRY(checkpoint.open_weights());
+  checkpoint.folder_ = path;
+  if (place.kind == CheckpointKind::kHub) {
+    TANDEM_TRY(checkpoint.open_hub(options));
+    return checkpoint;
+  }
+  if (options.config_name != CheckpointOptions().config_name) {
+    return invalid_argument("{}: this checkpoint has its configuration in it, so \"{}\" cannot be chosen",
+                            path.string(), options.config_name);
+  }
+  Result<Container> container = place.kind == CheckpointKind::kMeta   ? open_meta(place.path)
+                                : place.kind == CheckpointKind::kGguf ? open_gguf(place.path)
+                                                                      : open_llama2c(place.path);
+  if (!container.ok()) return std::move(container).error();
+  TANDEM_TRY(checkpoint.open_container(std::move(container).value()));
   return checkpoint;
 }
 
+std::string Checkpoint::name() const {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(folder_, error);
+  if (!is_file(whole)) return whole.filename().string();
+  return whole.stem().string();
+}
+
+Result<std::optional<std::string>> Checkpoint::embedded_tokenizer_json() const {
+  if (!container_ || !container_->tokenizer_json) return std::optional<std::string>();
+  TANDEM_ASSIGN(std::string text, container_->tokenizer_json());
+  return std::optional(std::move(text));
+}
+
+bool Checkpoint::has(std::string_view name) const {
+  return container_ ? container_->tensors.contains(name) : tensors_.contains(name);
+}
+
 Result<TensorView> Checkpoint::tensor(std::string_view name) const {
+  if (container_) {
+    const auto it = container_->tensors.find(name);
+    if (it == container_->tensors.end()) {
+      return not_found("{}: there is no tensor \"{}\"", folder_.string(), printable_name(name));
+    }
+    const StoredTensor& stored = it->second;
+    if (stored.is_plain()) return TensorView{*dtype_of(stored.encoding), stored.shape, stored.parts[0]};
+    return TensorView{DType::kF32, stored.shape, {}, &stored};
+  }
   const auto it = tensors_.find(name);
   if (it == tensors_.end()) return not_found("{}: there is no tensor \"{}\"", folder_.string(), printable_name(name));
   const SafetensorsFile& file = files_[it->second];
@@ -198,22 +306,50 @@ Result<TensorView> Checkpoint::tensor(std::string_view name) const {
 
 std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> names;
+  if (container_) {
+    for (const auto& [name, tensor] : container_->tensors) names.push_back(name);
+    return names;
+  }
   names.reserve(tensors_.size());
   for (const auto& [name, file] : tensors_) names.push_back(name);
   return names;
 }
 
-void Checkpoint::release(const TensorView& tensor) const {
-  for (const SafetensorsFile& file : files_) {
-    const auto bytes = file.file().bytes();
+void Checkpoint::release_bytes(std::span<const uint8_t> part) const {
+  const auto release_in = [&](const MappedFile& file) {
+    const auto bytes = file.bytes();
     // Compared as addresses: pointers into different mappings have no order.
     const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-    const auto at = reinterpret_cast<uintptr_t>(tensor.bytes.data());
-    if (at >= begin && at - begin <= bytes.size() && tensor.bytes.size() <= bytes.size() - (at - begin)) {
-      file.file().release(tensor.bytes);
-      return;
-    }
+    const auto at = reinterpret_cast<uintptr_t>(part.data());
+    if (at < begin || at - begin > bytes.size() || part.size() > bytes.size() - (at - begin)) return false;
+    file.release(part);
+    return true;
+  };
+  for (const SafetensorsFile& file : files_) {
+    if (release_in(file.file())) return;
   }
+  if (!container_) return;
+  for (const MappedFile& file : container_->files) {
+    if (release_in(file)) return;
+  }
+}
+
+void Checkpoint::release(const TensorView& tensor) const {
+  if (tensor.stored == nullptr) return release_bytes(tensor.bytes);
+  for (const auto& part : tensor.stored->parts) release_bytes(part);
+}
+
+void Checkpoint::release_rows(const TensorView& tensor, int64_t row_begin, int64_t row_count) const {
+  const int64_t rows = tensor_rows(tensor);
+  if (row_begin < 0 || row_count <= 0 || row_begin > rows || row_count > rows - row_begin) return;
+  if (tensor.stored != nullptr) {
+    visit_stored_bytes(*tensor.stored, row_begin, row_count,
+                       [&](std::span<const uint8_t> part) { release_bytes(part); });
+    return;
+  }
+  const uint64_t row_bytes = tensor.bytes.size() / static_cast<uint64_t>(rows);
+  release_bytes(
+      tensor.bytes.subspan(static_cast<uint64_t>(row_begin) * row_bytes, static_cast<uint64_t>(row_count) * row_bytes));
 }
 
 }  // namespace tandem

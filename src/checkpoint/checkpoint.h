@@ -1,5 +1,6 @@
-// A folder as a hub has it: config.json, weights in safetensors files (one, or shards with an index), generation and
-// tokenizer configuration.
+// A folder as a hub has it: config.json, weights in safetensors files (one, or shards with an index; or the
+// pytorch_model.bin of older checkpoints), generation and tokenizer configuration. Or another container, which is
+// given out as if it were one: Meta's folders (params.json, consolidated.NN.pth), llama2.c's .pt, GGUF files.
 //
 //   TANDEM_ASSIGN(Checkpoint checkpoint, Checkpoint::open("Qwen3-0.6B"));
 //   TANDEM_ASSIGN(TensorView weight, checkpoint.tensor("model.norm.weight"));
@@ -11,11 +12,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/container.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/generation_config.h"
 #include "checkpoint/model_config.h"
@@ -31,33 +34,51 @@ struct CheckpointOptions {
 
 class Checkpoint {
  public:
-  static Result<Checkpoint> open(const std::filesystem::path& folder, const CheckpointOptions& options = {});
+  // A folder, or the file of a container that is one file.
+  static Result<Checkpoint> open(const std::filesystem::path& path, const CheckpointOptions& options = {});
 
+  // What was opened: a folder or a file.
   const std::filesystem::path& folder() const { return folder_; }
+  // The folder's name, or the file's without its ending: "llama-2-7b", "Qwen3-0.6B-Q8_0".
+  std::string name() const;
   const ModelConfig& config() const { return config_; }
   // With the ids of config.json where generation_config.json says nothing.
   const GenerationConfig& generation() const { return generation_; }
   const TokenizerConfig& tokenizer_config() const { return tokenizer_config_; }
-  // tokenizer.json, or tokenizer.json.gz.
+  // tokenizer.json, or tokenizer.json.gz; tokenizer.model of Meta's folders, tokenizer.bin of llama2.c's. Nothing if
+  // there is none of these; text/ knows older kinds of files in folder().
   const std::optional<std::filesystem::path>& tokenizer_path() const { return tokenizer_path_; }
+  // The text of a tokenizer.json made from what is inside the checkpoint (GGUF); nothing where there is no such thing.
+  // Takes a second for a large vocabulary. An unknown kind of vocabulary is refused (kUnsupported).
+  Result<std::optional<std::string>> embedded_tokenizer_json() const;
 
-  bool has(std::string_view name) const { return tensors_.contains(name); }
+  bool has(std::string_view name) const;
   // A weight. One that is neither f32, f16 nor bf16 is refused.
   Result<TensorView> tensor(std::string_view name) const;
   // All tensors, sorted.
   std::vector<std::string> names() const;
   // Says that a tensor (or a part of it) is not needed for now, so that its pages no longer count as ours.
   void release(const TensorView& tensor) const;
+  // The same for some of its rows.
+  void release_rows(const TensorView& tensor, int64_t row_begin, int64_t row_count) const;
 
   // Changes when a file of the checkpoint does: names, sizes and times of all files that are read, and config.json's
   // bytes. The same for a folder that was moved. Weights are not read for it.
   uint64_t fingerprint() const { return fingerprint_; }
+  // The same for a copy with other times, such as a second download: the configurations' bytes, names and sizes of all
+  // files, and a sample of their bytes.
+  uint64_t identity() const { return identity_; }
 
  private:
   Checkpoint() = default;
+  Status open_hub(const CheckpointOptions& options);
+  Status open_container(Container container);
   Status open_weights();
   Status open_shards(const std::filesystem::path& index_path);
+  Status open_torch_weights();
   Status read_texts(const CheckpointOptions& options);
+  void settle_tokens();
+  void release_bytes(std::span<const uint8_t> bytes) const;
   void add_to_fingerprint(std::string_view bytes);
   void add_file_to_fingerprint(const std::filesystem::path& path);
 
@@ -68,7 +89,9 @@ class Checkpoint {
   std::optional<std::filesystem::path> tokenizer_path_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, size_t, std::less<>> tensors_;  // To the index of its file.
+  std::unique_ptr<const Container> container_;          // Instead of the two above: weights that are not safetensors.
   uint64_t fingerprint_ = 0xcbf29ce484222325u;
+  uint64_t identity_ = 0xcbf29ce484222325u;
 };
 
 }  // namespace tandem

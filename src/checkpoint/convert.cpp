@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "checkpoint/stored_tensor.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -78,6 +79,7 @@ int64_t tensor_row_size(const TensorView& tensor) {
 }
 
 Status read_rows_f32(const TensorView& tensor, int64_t row_begin, int64_t row_count, std::span<float> out) {
+  if (tensor.stored != nullptr) return read_stored_rows(*tensor.stored, row_begin, row_count, out);
   if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kF16 && tensor.dtype != DType::kBF16) {
     return unsupported("weights of type {} cannot be read as floats", dtype_name(tensor.dtype));
   }
@@ -109,7 +111,7 @@ Status read_rows_f32(const TensorView& tensor, int64_t row_begin, int64_t row_co
 
 Result<std::vector<float>> read_tensor_f32(const TensorView& tensor) {
   const auto elements = element_count(tensor.shape);
-  if (!elements || *elements > tensor.bytes.size()) {
+  if (!elements || (tensor.stored == nullptr && *elements > tensor.bytes.size())) {
     return internal_error("a tensor of shape [{}] has {} bytes", fmt::join(tensor.shape, ", "), tensor.bytes.size());
   }
   std::vector<float> values(*elements);

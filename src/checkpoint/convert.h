@@ -10,12 +10,17 @@
 
 namespace tandem {
 
+struct StoredTensor;
+
 // A tensor of a checkpoint. The bytes are the file's own, mapped, and may start at any address; they stay valid as
 // long as the Checkpoint they came from.
 struct TensorView {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::span<const uint8_t> bytes;
+  // Set where the file has it in another form (stored_tensor.h): there are no bytes to look at then, and the functions
+  // below are the way to read it. `dtype` is f32.
+  const StoredTensor* stored = nullptr;
 };
 
 // The first dimension counts rows, the others make up a row: [4, 3, 2] has 4 rows of 6. A vector of n has n rows of one

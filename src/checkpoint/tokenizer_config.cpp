@@ -19,6 +19,28 @@ Result<std::optional<std::string>> read_token(const Json& json, const char* key,
   return corrupt("{}: key \"{}\" should be a string or an object with \"content\"", what, key);
 }
 
+// Nothing that is of another form is an error here: it only means that a template cannot ask for it.
+std::string other_special_tokens(const Json& json) {
+  Json tokens = Json::object();
+  const auto text_of = [](const Json& token) -> const Json* {
+    if (token.is_string()) return &token;
+    const auto content = token.is_object() ? token.find("content") : token.end();
+    return token.is_object() && content != token.end() && content->is_string() ? &*content : nullptr;
+  };
+  for (const auto& [key, value] : json.items()) {
+    if (key.ends_with("_token") && key != "bos_token" && key != "eos_token") {
+      if (const Json* text = text_of(value)) tokens[key] = *text;
+    }
+    if (key != "additional_special_tokens" || !value.is_array()) continue;
+    Json list = Json::array();
+    for (const Json& item : value) {
+      if (const Json* text = text_of(item)) list.push_back(*text);
+    }
+    if (!list.empty()) tokens[key] = std::move(list);
+  }
+  return tokens.empty() ? "" : dump_json(tokens);
+}
+
 Status read_templates(const Json& json, std::string_view what, TokenizerConfig& config) {
   const auto it = json.find("chat_template");
   if (it == json.end() || it->is_null()) return ok_status();
@@ -60,6 +82,7 @@ Result<TokenizerConfig> TokenizerConfig::from_json(const Json& json, std::string
   TANDEM_ASSIGN(config.eos_token, read_token(json, "eos_token", what));
   TANDEM_ASSIGN(config.pad_token, read_token(json, "pad_token", what));
   TANDEM_ASSIGN(config.unk_token, read_token(json, "unk_token", what));
+  config.special_tokens = other_special_tokens(json);
   TANDEM_ASSIGN(config.add_bos_token, reader.boolean({"add_bos_token"}));
   TANDEM_ASSIGN(config.add_eos_token, reader.boolean({"add_eos_token"}));
   // "No limit" is written as 10^30, which no integer holds.

@@ -23,6 +23,9 @@ struct TokenizerConfig {
   std::optional<std::string> eos_token;
   std::optional<std::string> pad_token;
   std::optional<std::string> unk_token;
+  // As a JSON object: these and what else is called …_token, and additional_special_tokens, but for bos and eos. "" if
+  // there are none. Chat templates may ask for them by name.
+  std::string special_tokens;
   std::optional<bool> add_bos_token;
   std::optional<bool> add_eos_token;
   std::optional<int64_t> model_max_length;  // Nothing where the file says "no limit" with a huge number.

@@ -102,7 +102,8 @@ void run(const Options& o) {
 // models/demo becomes demo.tdm.
 std::string default_output(const std::string& checkpoint) {
   std::error_code ignored;
-  const auto folder = std::filesystem::weakly_canonical(checkpoint, ignored);
+  auto folder = std::filesystem::weakly_canonical(checkpoint, ignored);
+  if (std::filesystem::is_regular_file(folder, ignored)) folder.replace_extension();  // model.gguf becomes model.tdm.
   const std::string name =
       folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string();
   if (name.empty()) fail(invalid_argument("give the file to write with -o"));
@@ -161,7 +162,8 @@ void add_compile_command(CLI::App& app) {
       "Stopped with Ctrl-C, it leaves no file; the same command goes on where it was.");
   command
       ->add_option("CHECKPOINT", o->checkpoint,
-                   "Folder as a model hub has it: config.json, safetensors, tokenizer.json")
+                   "Folder as a model hub has it (config.json, safetensors, tokenizer.json) or as Meta has it "
+                   "(params.json, consolidated.NN.pth), a GGUF file, or llama2.c's .pt")
       ->required();
   command->add_option("-o,--output", o->output, "The file to write; default: the checkpoint's name with .tdm, here");
   command->add_option("--target", o->target, "What it shall run on (see `tandem targets`)")->capture_default_str();

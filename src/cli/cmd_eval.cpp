@@ -4,6 +4,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "checkpoint/locate.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/eval_report.h"
@@ -66,7 +67,8 @@ std::vector<Phase> phases_of(const Options& o, const std::string& model) {
   if (!phases.empty()) return phases;
   if (!o.phase.empty()) return {value_or_fail(parse_phase(o.phase))};
   std::error_code ignored;
-  return {std::filesystem::is_directory(model, ignored) ? Phase::kFloat : Phase::kDevice};
+  const bool is_checkpoint = std::filesystem::is_directory(model, ignored) || is_checkpoint_file(model);
+  return {is_checkpoint ? Phase::kFloat : Phase::kDevice};
 }
 
 void run(const Options& o) {

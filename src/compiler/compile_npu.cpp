@@ -166,8 +166,7 @@ class NpuCompiler {
     }
     if (!options.export_encodings.empty()) TANDEM_TRY(encodings_.save(options.export_encodings));
     if (!options.report.empty()) {
-      const std::string title =
-          fmt::format("{} for {}", job_.checkpoint().folder().filename().string(), job_.target().name);
+      const std::string title = fmt::format("{} for {}", job_.checkpoint().name(), job_.target().name);
       TANDEM_TRY(write_file_atomically(options.report, calibration_report_html(encodings_, title, extras)));
     }
     return ok_status();

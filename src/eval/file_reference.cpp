@@ -93,10 +93,11 @@ class NpuWeights final : public WeightProvider {
 }  // namespace
 
 Status check_compiled_from(const ArtifactHead& head, const Checkpoint& checkpoint) {
-  if (head.checkpoint == 0 || head.checkpoint == checkpoint.fingerprint()) return ok_status();
+  if (head.checkpoint == 0 || head.checkpoint == checkpoint.identity()) return ok_status();
   return invalid_argument(
-      "{} is not the checkpoint that the file was compiled from (names, sizes and times of its files tell): give that "
-      "one, or compile the file again",
+      "{} is not the checkpoint that the file was compiled from (its files have other bytes): give that one, or "
+      "compile "
+      "the file again",
       checkpoint.folder().string());
 }
 

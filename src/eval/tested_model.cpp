@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/locate.h"
 #include "eval/checkpoint_model.h"
 #include "eval/file_reference.h"
 #include "runtime/loaded_engine.h"
@@ -83,7 +84,9 @@ const char* phase_name(Phase phase) {
 Result<std::unique_ptr<TestedModel>> TestedModel::open(const std::filesystem::path& path,
                                                        const TestedModelOptions& options) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return open_checkpoint_model(path, options);
+  if (std::filesystem::is_directory(path, ignored) || is_checkpoint_file(path)) {
+    return open_checkpoint_model(path, options);
+  }
   return CompiledModel::open(path, options);
 }
 

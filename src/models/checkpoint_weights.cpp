@@ -51,10 +51,7 @@ void CheckpointWeights::release_rows(const WeightSource& source, int64_t row_beg
       visit_rows(source, row_begin, rows, [&](const SourcePiece& piece, int64_t first, int64_t count, int64_t) {
         auto tensor = checkpoint_.tensor(piece.tensor);
         if (!tensor.ok()) return tensor.status();
-        const size_t row_bytes = dtype_bytes(tensor->dtype, static_cast<size_t>(source.cols));
-        tensor->bytes =
-            tensor->bytes.subspan(static_cast<size_t>(first) * row_bytes, static_cast<size_t>(count) * row_bytes);
-        checkpoint_.release(*tensor);
+        checkpoint_.release_rows(*tensor, first, count);
         return ok_status();
       });
   (void)ignored;  // Rows that cannot be found have no pages to let go of.

@@ -188,11 +188,11 @@ TEST(Checkpoint, WrongFolders) {
   TempFolder folder;
   expect_error(folder.path() / "nothing", ErrorCode::kNotFound, "no such folder");
   expect_error(folder.path(), ErrorCode::kNotFound, "empty");
-  folder.write("file.gguf", "GGUF");
-  expect_error(folder.path() / "file.gguf", ErrorCode::kInvalidArgument, "this is a file");
+  folder.write("file.onnx", "ONNX");
+  expect_error(folder.path() / "file.onnx", ErrorCode::kInvalidArgument, "this is a file");
   expect_error(folder.path(), ErrorCode::kNotFound, "config.json");
   fs::copy(kGolden / "llama2/config.json", folder.path());
-  expect_error(folder.path(), ErrorCode::kUnsupported, "file.gguf");
+  expect_error(folder.path(), ErrorCode::kUnsupported, "file.onnx");
   folder.write("a_model.bin", "");
   expect_error(folder.path(), ErrorCode::kUnsupported, "a_model.bin");
   folder.write("other.safetensors", "");

@@ -1,0 +1,49 @@
+// What a checkpoint comes down to that is not a hub's folder: weights under the hub's names, and what a hub's
+// configuration files would say. Each reader below makes one; Checkpoint turns it into what everybody else sees.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "checkpoint/generation_config.h"
+#include "checkpoint/stored_tensor.h"
+#include "checkpoint/tokenizer_config.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+struct Container {
+  std::vector<MappedFile> files;
+  std::map<std::string, StoredTensor, std::less<>> tensors;
+  Json config;              // config.json
+  std::string config_what;  // Where that comes from, for errors: "params.json".
+  GenerationConfig generation;
+  TokenizerConfig tokenizer_config;
+  std::optional<std::filesystem::path> tokenizer_path;  // A file of its own, in its own format.
+  // Makes the text of a tokenizer.json from what is inside; empty if nothing is. Reads from `files`.
+  std::function<Result<std::string>()> tokenizer_json;
+  std::vector<std::filesystem::path> other_files;  // Small ones that were read too.
+
+  // Checks and adds a weight. Errors name the file (`what`) and what that calls the weight.
+  Status add(std::string name, StoredTensor tensor, std::string_view what, std::string_view own_name);
+};
+
+// Meta's own: a folder with params.json, consolidated.00.pth and perhaps further parts, and tokenizer.model.
+Result<Container> open_meta(const std::filesystem::path& folder);
+
+// llama2.c's training checkpoint (a dictionary with "model" and "model_args"), perhaps with tokenizer.bin beside it.
+Result<Container> open_llama2c(const std::filesystem::path& file);
+
+// A GGUF file.
+Result<Container> open_gguf(const std::filesystem::path& file);
+// The same from its bytes, which must outlive the result. `what` names them in errors.
+Result<Container> parse_gguf(std::span<const uint8_t> bytes, std::string_view what);
+
+}  // namespace tandem

@@ -1,0 +1,36 @@
+// Writes a vocabulary that came as lists of tokens, scores and merges (GGUF) as the text of a tokenizer.json that does
+// the same.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tandem/status.h"
+
+namespace tandem {
+
+// As GGUF and sentencepiece number them.
+enum class TokenKind : uint8_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+
+struct Vocabulary {
+  std::vector<std::string_view> tokens;
+  std::vector<TokenKind> kinds;          // As many.
+  std::vector<float> scores;             // As many, for sentencepiece.
+  std::vector<std::string_view> merges;  // "a b", for byte-level BPE.
+  std::string_view pre;                  // How byte-level BPE splits texts: "qwen2", "llama-bpe", ...
+  bool add_space_prefix = true;          // sentencepiece
+  std::optional<int64_t> bos;            // To be put before each text.
+  std::optional<int64_t> eos;            // To be put after each text.
+};
+
+// sentencepiece's BPE: pieces with scores, bytes for what has no piece. Merges are found from the scores, as
+// transformers does it when it converts such a model.
+Result<std::string> sentencepiece_json(const Vocabulary& vocabulary, std::string_view what);
+
+// GPT-2's kind: tokens over 256 printable stand-ins for bytes, and a list of merges.
+Result<std::string> byte_level_json(const Vocabulary& vocabulary, std::string_view what);
+
+}  // namespace tandem

@@ -1,0 +1,147 @@
+// Models from other containers than a hub's folder: the same logits as the hub's checkpoint of the same model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "base/json.h"
+#include "ir/method_inputs.h"
+#include "ir/method_memory.h"
+#include "models/builder.h"
+#include "models/checkpoint_weights.h"
+#include "reference/interpreter.h"
+#include "support/gguf_from_hub.h"
+#include "support/npy.h"
+#include "support/temp_folder.h"
+
+namespace tandem {
+namespace {
+
+const std::filesystem::path kData = TANDEM_SOURCE_DIR "/tests/data";
+
+std::vector<int32_t> prompt_of(const std::string& family) {
+  std::ifstream file(kData / "golden" / family / "golden.json");
+  return Json::parse(file)["prompts"]["40"].get<std::vector<int32_t>>();
+}
+
+std::vector<float> logits_of(const Checkpoint& checkpoint, const std::vector<int32_t>& tokens) {
+  auto plan = plan_model(checkpoint);
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  if (!plan.ok()) return {};
+  const auto n = static_cast<int64_t>(tokens.size());
+  const ir::Graph graph = build_graph(*plan, {"prefill", n, n});
+  const CheckpointWeights weights(checkpoint, *plan);
+  ThreadPool pool(2);
+  auto program = make_reference_program({graph}, weights, pool);
+  auto memory = MethodMemory::allocate(*program);
+  auto context = program->new_context();
+  const auto inputs = ir::MethodInputs::read(graph);
+  EXPECT_TRUE(inputs.ok()) << inputs.error().message;
+  ir::fill_inputs(graph, *inputs, {tokens, 0, n > inputs->rope_limit}, memory->bindings(0));
+  memory->bindings(0).rows = n;
+  const Status ran = (*context)->run(0, memory->bindings(0));
+  EXPECT_TRUE(ran.ok()) << ran.error().message;
+  const auto* logits = static_cast<float*>(memory->find(*program, 0, "logits"));
+  return {logits, logits + n * plan->vocab_size};
+}
+
+double sqnr_db(const std::vector<float>& wanted, const std::vector<float>& got) {
+  double signal = 0.0, noise = 0.0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    signal += static_cast<double>(wanted[i]) * wanted[i];
+    noise += std::pow(static_cast<double>(wanted[i]) - got[i], 2.0);
+  }
+  return 10.0 * std::log10(signal / noise);
+}
+
+TEST(Containers, MetaAndLlama2cGiveHuggingFacesLogits) {
+  const auto expected = test::read_npy(kData / "golden/llama2/logits_40.npy");
+  const auto hub = Checkpoint::open(kData / "golden/llama2");
+  const auto wanted = logits_of(*hub, prompt_of("llama2"));
+  for (const char* path : {"meta/llama2_meta", "meta/llama2_c/stories.pt"}) {
+    const auto checkpoint = Checkpoint::open(kData / path);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+    const auto got = logits_of(*checkpoint, prompt_of("llama2"));
+    EXPECT_EQ(got, wanted) << path;
+    EXPECT_GT(sqnr_db(expected.values, got), 85.0) << path;  // 5e-5 of the logits' standard deviation.
+  }
+}
+
+TEST(Containers, GgufGivesTheHubsLogits) {
+  const std::pair<const char*, const char*> families[] = {
+      {"llama2", "llama"}, {"llama3_2", "llama"}, {"smollm2", "llama"}, {"qwen2_5", "qwen2"},
+      {"qwen3", "qwen3"},  {"gemma", "gemma"},    {"gemma2", "gemma2"}, {"gemma3", "gemma3"},
+  };
+  for (const auto& pair : families) {
+    const std::string family = pair.first, arch = pair.second;
+    SCOPED_TRACE(family);
+    const auto hub = Checkpoint::open(kData / "golden" / family);
+    const auto wanted = logits_of(*hub, prompt_of(family));
+    const test::TempFolder folder;
+    const auto logits_in = [&](uint32_t type, bool decoded = false) {
+      test::write_file(folder / "m.gguf", test::gguf_from_hub(*hub, arch, type, decoded).finish());
+      const auto gguf = Checkpoint::open(folder / "m.gguf");
+      EXPECT_TRUE(gguf.ok()) << gguf.error().message;
+      return gguf.ok() ? logits_of(*gguf, prompt_of(family)) : std::vector<float>();
+    };
+    const auto exact = logits_in(test::kGgufF32);
+    ASSERT_EQ(exact.size(), wanted.size());
+    // Llama 3's factors are floats in the file, and (w + 1) - 1 is not always w.
+    EXPECT_GT(sqnr_db(wanted, exact), 110.0);
+    for (const uint32_t type : {test::kGgufF16, test::kGgufBF16, test::kGgufQ8_0, test::kGgufQ4_0}) {
+      const auto got = logits_in(type);
+      EXPECT_EQ(got, logits_in(type, true)) << type;
+    }
+  }
+}
+
+// Written by llama.cpp's own library.
+TEST(Containers, FilesOfLlamaCppGiveTheHubsLogits) {
+  for (const auto& [file, family] : {std::pair{"smollm2_f16.gguf", "smollm2"}, {"qwen2_5_bf16.gguf", "qwen2_5"}}) {
+    const auto hub = Checkpoint::open(kData / "golden" / family);
+    const auto gguf = Checkpoint::open(kData / "gguf" / file);
+    ASSERT_TRUE(gguf.ok()) << gguf.error().message;
+    EXPECT_EQ(logits_of(*gguf, prompt_of(family)), logits_of(*hub, prompt_of(family)));
+  }
+}
+
+// A scaling that is only a list of factors.
+TEST(Containers, GgufWithOtherFrequencies) {
+  const auto hub = Checkpoint::open(kData / "golden/llama2");
+  test::GgufWriter writer = test::gguf_from_hub(*hub, "llama", test::kGgufF32);
+  const std::vector<float> ones(8, 1.0f), twos(8, 2.0f);
+  const test::TempFolder folder;
+  const auto with = [&](const std::vector<float>& factors) {
+    test::GgufWriter copy = writer;
+    copy.tensor("rope_freqs.weight", {8}, test::kGgufF32, test::encode_numbers(factors, test::kGgufF32).bytes);
+    test::write_file(folder / "m.gguf", copy.finish());
+    const auto gguf = Checkpoint::open(folder / "m.gguf");
+    EXPECT_TRUE(gguf.ok()) << gguf.error().message;
+    return logits_of(*gguf, prompt_of("llama2"));
+  };
+  const auto plain = logits_of(*hub, prompt_of("llama2"));
+  EXPECT_EQ(with(ones), plain);
+  // The same as positions that run half as fast.
+  writer.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 2.0f);
+  test::write_file(folder / "m.gguf", writer.finish());
+  const auto linear = logits_of(*Checkpoint::open(folder / "m.gguf"), prompt_of("llama2"));
+  EXPECT_LT(sqnr_db(plain, linear), 60.0);
+  writer = test::gguf_from_hub(*hub, "llama", test::kGgufF32);
+  EXPECT_GT(sqnr_db(linear, with(twos)), 110.0);
+}
+
+TEST(Containers, AnUnknownTensorIsRefusedByName) {
+  const auto hub = Checkpoint::open(kData / "golden/llama2");
+  const test::TempFolder folder;
+  test::write_file(folder / "m.gguf", test::gguf_from_hub(*hub, "llama", test::kGgufF32)
+                                          .tensor("blk.0.attn_sinks.weight", {4}, test::kGgufF32, std::string(16, '\0'))
+                                          .finish());
+  const auto gguf = Checkpoint::open(folder / "m.gguf");
+  ASSERT_TRUE(gguf.ok()) << gguf.error().message;
+  const auto plan = plan_model(*gguf);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(plan.error().message.find("blk.0.attn_sinks.weight"), std::string::npos) << plan.error().message;
+}
+
+}  // namespace
+}  // namespace tandem
