@@ -65,11 +65,19 @@ struct EngineOptions {
   NpuEngineOptions npu = {};
 };
 
+// Takes a piece of the answer, always whole characters; false stops.
+using StreamCallback = std::function<bool(std::string_view piece)>;
+
 struct GenerateOptions {
   SamplerOptions sampler = {};
   int64_t max_new_tokens = 0;                  // 0: until the model stops or the context is full.
   std::vector<std::string> stop_strings = {};  // Text that ends the answer; it is not part of it.
   bool ignore_eos = false;                     // Go on after end-of-text tokens; for measurements.
+  // Of generate_chat(): what else the model's chat template may ask for, as a JSON object; "": nothing.
+  // {"enable_thinking": false, "tools": […]}
+  std::string template_variables = {};
+  // Of generate_chat(): takes what a thinking model writes between <think> and </think> before its answer.
+  StreamCallback on_reasoning = {};
 };
 
 enum class FinishReason {
@@ -81,7 +89,7 @@ enum class FinishReason {
 const char* finish_reason_name(FinishReason reason);  // "stop", "length", "context_full", "cancelled"
 
 struct GenerateResult {
-  std::string text;
+  std::string text;             // Of generate_chat(): without the reasoning.
   std::vector<int32_t> tokens;  // Without the end-of-text token.
   FinishReason finish = FinishReason::kStop;
   std::string stop_string;      // The one that ended the answer, if one did.
@@ -90,10 +98,8 @@ struct GenerateResult {
   double prompt_seconds = 0.0;  // Until the prompt was computed.
   double first_token_seconds = 0.0;
   double decode_seconds = 0.0;  // After the first token.
+  std::string reasoning = {};   // Of generate_chat(): what a thinking model wrote before its answer.
 };
-
-// Takes a piece of the answer, always whole characters; false stops.
-using StreamCallback = std::function<bool(std::string_view piece)>;
 
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
@@ -114,8 +120,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   virtual bool has_tokenizer() const = 0;
   virtual Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const = 0;
   virtual Result<std::string> decode(std::span<const int32_t> tokens, bool skip_special) const = 0;
-  // The conversation as the text that the model expects, by the chat template in the file.
-  virtual Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt) const = 0;
+  // The conversation as the text that the model expects, by the chat template in the file. `variables`: as in
+  // GenerateOptions::template_variables.
+  virtual Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt,
+                                          std::string_view variables = {}) const = 0;
   virtual std::span<const int32_t> eos_tokens() const = 0;
 };
 
@@ -128,6 +136,8 @@ class Session {
   virtual Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                           const StreamCallback& callback) = 0;
   // Answers the last message of a conversation. What the cache holds of it from earlier turns is not computed again.
+  // The callback gets the answer; reasoning before it goes to options.on_reasoning. To keep it in the conversation, put
+  // it into the message's fields: {"reasoning_content": "…"}.
   virtual Result<GenerateResult> generate_chat(std::span<const Message> messages, const GenerateOptions& options,
                                                const StreamCallback& callback) = 0;
   // Makes the session hold exactly these tokens and generates from there; a common beginning stays in the cache.

@@ -77,7 +77,9 @@ struct TextInfo {
   std::string chat_template;
   std::string bos_token;
   std::string eos_token;
-  int32_t bos_id = -1;  // -1: none.
+  std::string special_tokens;  // The others, as a JSON object; may be empty.
+  std::string tool_template;   // For conversations with tools; empty: chat_template.
+  int32_t bos_id = -1;         // -1: none.
   std::vector<int32_t> eos_ids;
 };
 

@@ -192,6 +192,8 @@ class Decoder {
     text.chat_template = string_of(t->chat_template());
     text.bos_token = string_of(t->bos_token());
     text.eos_token = string_of(t->eos_token());
+    text.special_tokens = string_of(t->special_tokens());
+    text.tool_template = string_of(t->tool_template());
     text.bos_id = t->bos_id();
     TANDEM_TRY(at_most(t->eos_ids(), kMaxStopTokens, "end tokens"));
     for (flatbuffers::uoffset_t i = 0; i < size_of(t->eos_ids()); ++i) text.eos_ids.push_back(t->eos_ids()->Get(i));

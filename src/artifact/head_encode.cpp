@@ -53,8 +53,14 @@ Offset<fbs::Text> encode_text(FlatBufferBuilder& b, const TextInfo& t) {
   const auto bos_token = b.CreateString(t.bos_token);
   const auto eos_token = b.CreateString(t.eos_token);
   const auto eos_ids = b.CreateVector(t.eos_ids);
+  const auto optional = [&](const std::string& s) {
+    return s.empty() ? Offset<flatbuffers::String>() : b.CreateString(s);
+  };
+  const auto special_tokens = optional(t.special_tokens);
+  const auto tool_template = optional(t.tool_template);
   const fbs::Range tokenizer = range_of(t.tokenizer);
-  return fbs::CreateText(b, &tokenizer, chat_template, bos_token, eos_token, t.bos_id, eos_ids, t.has_tokenizer);
+  return fbs::CreateText(b, &tokenizer, chat_template, bos_token, eos_token, t.bos_id, eos_ids, t.has_tokenizer,
+                         special_tokens, tool_template);
 }
 
 Offset<fbs::Shard> encode_shard(FlatBufferBuilder& b, const Shard& shard) {

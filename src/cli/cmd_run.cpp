@@ -19,8 +19,6 @@ namespace {
 struct Options {
   std::string file;
   std::string prompt;
-  std::string system;
-  bool no_template = false;
   bool json = false;
   bool quiet = false;
   GenerationFlags generation;
@@ -34,6 +32,7 @@ std::string read_prompt(const Options& o, bool given) {
 
 void print_json(const GenerateResult& r, uint64_t seed) {
   const Json json = {{"text", r.text},
+                     {"reasoning", r.reasoning},
                      {"tokens", r.tokens},
                      {"finish", finish_reason_name(r.finish)},
                      {"prompt_tokens", r.prompt_tokens},
@@ -49,32 +48,34 @@ void run(const Options& o, bool prompt_given) {
   if (prompt.empty()) fail(invalid_argument("the prompt is empty; give some text with -p"));
   const auto engine = value_or_fail(Engine::load(o.file, o.generation.engine.options()));
   const auto session = value_or_fail(engine->new_session());
-  const GenerateOptions options = o.generation.apply(*engine);
+  GenerateOptions options = o.generation.apply(*engine);
   watch_interrupts();
   on_interrupt([](void* s) { static_cast<Session*>(s)->cancel(); }, session.get());
 
-  bool streamed = false;
+  AnswerPrinter printer(o.generation.show_reasoning());
   const auto stream = [&](std::string_view piece) {
     if (interrupted()) return false;  // Also where the signal came before there was something to cancel.
-    if (o.json) return true;
-    streamed = true;
-    return std::fwrite(piece.data(), 1, piece.size(), stdout) == piece.size() && std::fflush(stdout) == 0;
+    return o.json || printer.answer(piece);
+  };
+  options.on_reasoning = [&](std::string_view piece) {
+    if (interrupted()) return false;
+    return o.json || printer.reasoning(piece);
   };
   const auto generate = [&]() -> Result<GenerateResult> {
-    if (!o.no_template) {
+    if (!o.generation.no_template) {
       std::vector<Message> messages;
-      if (!o.system.empty()) messages.push_back({"system", o.system});
+      if (!o.generation.system.empty()) messages.push_back({"system", o.generation.system});
       messages.push_back({"user", prompt});
       return session->generate_chat(messages, options, stream);
     }
-    if (!o.system.empty()) return invalid_argument("--system makes no sense with --no-template");
     TANDEM_ASSIGN(const std::vector<int32_t> tokens, engine->encode(prompt, true));
     return session->generate(tokens, options, stream);
   };
   const auto result = generate();
   on_interrupt(nullptr, nullptr);
+  printer.finish();
   if (!result.ok()) {
-    if (streamed) std::fputc('\n', stdout);
+    if (printer.printed()) std::fputc('\n', stdout);
     fail(result.error());
   }
   if (o.json) {
@@ -97,8 +98,6 @@ void add_run_command(CLI::App& app) {
       "The answer goes to standard output, the figures to standard error.");
   command->add_option("FILE", o->file, "A compiled file")->required();
   CLI::Option* prompt = command->add_option("-p,--prompt", o->prompt, "The prompt; default: standard input");
-  command->add_option("--system", o->system, "A system message before the prompt");
-  command->add_flag("--no-template", o->no_template, "The prompt as it is, without the model's chat template");
   command->add_flag("--json", o->json, "One JSON object at the end instead of a stream of text");
   command->add_flag("-q,--quiet", o->quiet, "No figures");
   o->generation.add_to(*command);

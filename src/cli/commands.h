@@ -34,6 +34,7 @@ void add_inspect_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
 void add_logits_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
+void add_template_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_targets_command(CLI::App& app);
 

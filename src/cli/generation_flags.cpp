@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
@@ -23,8 +24,37 @@ void GenerationFlags::add_to(CLI::App& command) {
       ->allow_extra_args(false);
   command.add_flag("--greedy", greedy, "Always the most likely token");
   command.add_flag("--ignore-eos", ignore_eos, "Go on after the end of the text");
+  command.add_option("--system", system, "A system message before the conversation");
+  command.add_flag("--no-template", no_template, "The text as it is, without the model's chat template");
+  command
+      .add_option("--var", variables,
+                  "NAME=VALUE for the chat template, such as enable_thinking=false: JSON, or else a text; may be given "
+                  "several times")
+      ->take_all()
+      ->allow_extra_args(false);
+  command.add_flag("--hide-reasoning", hide_reasoning, "Do not show what a thinking model writes before its answer");
   engine.add_to(command);
 }
+
+namespace {
+
+// The variables as one JSON object. Values stay as they are written, because the order of their keys may matter.
+std::string variables_json(const std::vector<std::string>& variables) {
+  std::string json;
+  for (const std::string& variable : variables) {
+    const size_t equals = variable.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      fail(invalid_argument("--var {} should be NAME=VALUE, such as enable_thinking=false", variable));
+    }
+    const std::string value = variable.substr(equals + 1);
+    json += json.empty() ? "{" : ",";
+    json += dump_json(Json(variable.substr(0, equals))) + ":";
+    json += parse_json(value, "").ok() ? value : dump_json(Json(value));
+  }
+  return json.empty() ? json : json + "}";
+}
+
+}  // namespace
 
 GenerateOptions GenerationFlags::apply(const Engine& loaded) const {
   GenerateOptions options = loaded.default_options();
@@ -42,6 +72,9 @@ GenerateOptions GenerationFlags::apply(const Engine& loaded) const {
   s.seed = seed ? *seed : std::random_device{}();
   options.stop_strings = stop;
   options.ignore_eos = ignore_eos;
+  options.template_variables = variables_json(variables);
+  if (no_template && !system.empty()) fail(invalid_argument("--system makes no sense with --no-template"));
+  if (no_template && !variables.empty()) fail(invalid_argument("--var makes no sense with --no-template"));
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/answer_printer.h"
 #include "cli/engine_flags.h"
 #include "tandem/engine.h"
 
@@ -25,9 +26,14 @@ struct GenerationFlags {
   std::vector<std::string> stop;
   bool greedy = false;
   bool ignore_eos = false;
+  std::string system;                  // A message before the conversation.
+  bool no_template = false;            // The text as it is.
+  std::vector<std::string> variables;  // Of the template: NAME=VALUE.
+  bool hide_reasoning = false;
   EngineFlags engine;
 
   void add_to(CLI::App& command);
+  ShowReasoning show_reasoning() const { return hide_reasoning ? ShowReasoning::kHide : ShowReasoning::kYes; }
   // The model's own defaults, with what was given put over them. Without a seed, a random one.
   GenerateOptions apply(const Engine& loaded) const;
 };

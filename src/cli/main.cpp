@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   tandem::add_bench_command(app);
   tandem::add_logits_command(app);
   tandem::add_tokenize_command(app);
+  tandem::add_template_command(app);
   tandem::add_eval_command(app);
   tandem::add_targets_command(app);
   if (argc == 1) {

@@ -28,9 +28,7 @@ Samples cut(const std::vector<int32_t>& tokens, int64_t samples, int64_t length)
 }
 
 Result<std::unique_ptr<ChatTemplate>> template_of(const CompileJob& job) {
-  const Tokenizer& tokenizer = *job.tokenizer();
-  const bool has_chatml = tokenizer.token_to_id("<|im_start|>") && tokenizer.token_to_id("<|im_end|>");
-  return make_chat_template(job.checkpoint().tokenizer_config().chat_template.value_or(""), has_chatml);
+  return make_chat_template(chat_template_source(job.checkpoint().tokenizer_config()), &*job.tokenizer());
 }
 
 Result<Samples> from_conversations(const CompileJob& job, const CalibrationOptions& options, int64_t length) {
@@ -61,8 +59,9 @@ Result<Samples> own_samples(const CompileJob& job, int64_t length) {
        "it the way. They were happy, and they came home in the evening."},
       {"user", "Where did they come in the evening?"},
       {"assistant", "They came home."}};
-  TANDEM_ASSIGN(const std::string text, (*chat)->render(talk, false));
-  TANDEM_ASSIGN(std::vector<int32_t> tokens, job.tokenizer()->encode(text, false));
+  const auto text = (*chat)->render(talk, false);
+  if (!text.ok()) return samples;  // It has reasons to refuse this conversation.
+  TANDEM_ASSIGN(std::vector<int32_t> tokens, job.tokenizer()->encode(*text, false));
   if (static_cast<int64_t>(tokens.size()) > length) tokens.resize(static_cast<size_t>(length));
   samples.push_back(std::move(tokens));
   return samples;

@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "checkpoint/checkpoint_tokenizer.h"
 #include "compiler/target_rules.h"
+#include "text/chat_template.h"
 
 namespace tandem {
 namespace {
@@ -110,14 +112,15 @@ Status CompileJob::check_disk(uint64_t bytes) const {
 }
 
 Status CompileJob::read_tokenizer() {
-  if (!checkpoint_.tokenizer_path()) {
-    report_.warnings.push_back("the checkpoint has no tokenizer.json: the file will take token ids, but no text");
+  auto found = load_checkpoint_tokenizer(checkpoint_);
+  if (!found.ok()) {
+    if (found.error().code != ErrorCode::kUnsupported) return std::move(found).error();
+    report_.warnings.push_back(found.error().message + ": the file will take token ids, but no text");
     return ok_status();
   }
-  auto tokenizer = Tokenizer::from_file(*checkpoint_.tokenizer_path());
-  if (!tokenizer.ok()) {
-    if (tokenizer.error().code != ErrorCode::kUnsupported) return std::move(tokenizer).error();
-    report_.warnings.push_back(tokenizer.error().message + ": the file will take token ids, but no text");
+  std::optional<Tokenizer> tokenizer = std::move(found).value();
+  if (!tokenizer) {
+    report_.warnings.push_back("the checkpoint has no tokenizer: the file will take token ids, but no text");
     return ok_status();
   }
   if (tokenizer->vocab_size() > plan_.vocab_size) {
@@ -125,7 +128,7 @@ Status CompileJob::read_tokenizer() {
         fmt::format("the tokenizer has {} tokens and the model {}; texts with the tokens beyond will be refused",
                     tokenizer->vocab_size(), plan_.vocab_size));
   }
-  tokenizer_ = std::move(tokenizer).value();
+  tokenizer_ = std::move(tokenizer);
   return ok_status();
 }
 
@@ -145,18 +148,11 @@ ArtifactHead CompileJob::make_head(const FilePlan& file) const {
   head.producer = fmt::format("tandem {}", kVersion);
   head.target = target_->name;
   head.backend = target_->backend;
-  std::error_code ignored;
-  const auto folder = std::filesystem::weakly_canonical(checkpoint_.folder(), ignored);
-  head.model = {folder.filename().string(),
-                std::string(plan_.family->name),
-                plan_.architecture,
-                plan_.vocab_size,
-                plan_.hidden_size,
-                static_cast<int64_t>(plan_.layers.size()),
-                plan_.heads,
-                plan_.kv_heads,
-                plan_.head_dim,
-                plan_.max_positions,
+  head.model = {checkpoint_.name(), std::string(plan_.family->name),
+                plan_.architecture, plan_.vocab_size,
+                plan_.hidden_size,  static_cast<int64_t>(plan_.layers.size()),
+                plan_.heads,        plan_.kv_heads,
+                plan_.head_dim,     plan_.max_positions,
                 plan_.parameters};
   head.weights = file.weights;
   head.vectors = file.vectors;
@@ -171,7 +167,7 @@ ArtifactHead CompileJob::make_head(const FilePlan& file) const {
                      static_cast<float>(g.repetition_penalty.value_or(none.repetition_penalty)),
                      static_cast<int32_t>(g.max_new_tokens.value_or(none.max_new_tokens))};
   head.recipe = recipe_.to_json();
-  head.checkpoint = checkpoint_.fingerprint();
+  head.checkpoint = checkpoint_.identity();
   return head;
 }
 
@@ -183,6 +179,8 @@ TextInfo CompileJob::make_text(const FilePlan& file) const {
   text.chat_template = config.chat_template.value_or("");
   text.bos_token = config.bos_token.value_or("");
   text.eos_token = config.eos_token.value_or("");
+  text.special_tokens = config.special_tokens;
+  text.tool_template = chat_template_source(config).tool_use;
   const GenerationConfig& generation = checkpoint_.generation();
   const auto in_vocabulary = [&](int64_t id) { return id >= 0 && id < plan_.vocab_size; };
   if (generation.bos_token_id && in_vocabulary(*generation.bos_token_id)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/checkpoint_tokenizer.h"
 #include "compiler/passes/passes.h"
 #include "eval/fake_quant_checkpoint.h"
 #include "ir/verifier.h"
@@ -71,12 +72,10 @@ class CheckpointModel final : public TestedModel {
   void read_texts() {
     const Checkpoint& checkpoint = checkpoint_->checkpoint();
     for (const int64_t id : checkpoint.generation().eos_token_ids) eos_.push_back(static_cast<int32_t>(id));
-    if (checkpoint.tokenizer_path()) {
-      auto tokenizer = Tokenizer::from_file(*checkpoint.tokenizer_path());
-      if (tokenizer.ok()) tokenizer_ = std::move(tokenizer).value();
-    }
-    const bool has_chatml = tokenizer_ && tokenizer_->token_to_id("<|im_start|>").has_value();
-    auto chat = make_chat_template(checkpoint.tokenizer_config().chat_template.value_or(""), has_chatml);
+    auto tokenizer = load_checkpoint_tokenizer(checkpoint);
+    if (tokenizer.ok()) tokenizer_ = std::move(tokenizer).value();
+    auto chat =
+        make_chat_template(chat_template_source(checkpoint.tokenizer_config()), tokenizer_ ? &*tokenizer_ : nullptr);
     if (chat.ok()) {
       chat_template_ = std::move(chat).value();
     } else {

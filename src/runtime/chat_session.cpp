@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "runtime/reasoning_splitter.h"
 #include "runtime/token_runner.h"
 #include "text/sampler.h"
 #include "text/stop_strings.h"
@@ -13,35 +14,59 @@
 namespace tandem {
 namespace {
 
-// Turns tokens into text that may be shown: whole characters, nothing of a stop string.
+// Turns tokens into text that may be shown: whole characters, nothing of a stop string, reasoning apart.
 class TextStream {
  public:
-  TextStream(const std::optional<Tokenizer>& tokenizer, StopStrings stops, const StreamCallback& callback,
-             std::string& text)
-      : stops_(std::move(stops)), callback_(callback), text_(text) {
-    if (tokenizer) decoder_.emplace(*tokenizer);
+  TextStream(const std::optional<Tokenizer>& tokenizer, StopStrings stops, ReasoningSplitter splitter,
+             const GenerateOptions& options, const StreamCallback& callback, GenerateResult& result)
+      : stops_(std::move(stops)),
+        splitter_(std::move(splitter)),
+        on_reasoning_(options.on_reasoning),
+        callback_(callback),
+        result_(result) {
+    if (!tokenizer) return;
+    decoder_.emplace(*tokenizer);
+    if (!splitter_.splits()) return;
+    for (const std::string_view tag : {kThinkBegin, kThinkEnd}) {
+      const auto id = tokenizer->token_to_id(tag);
+      if (id && tokenizer->is_special(*id)) hidden_tags_.emplace_back(*id, tag);
+    }
   }
 
   // False: the callback wants no more.
-  bool push(int32_t token) { return !decoder_ || emit(stops_.push(decoder_->push(token))); }
+  bool push(int32_t token) {
+    if (!decoder_) return true;
+    std::string piece = decoder_->push(token);
+    // Special tokens are not shown, but these say where the reasoning is.
+    for (const auto& [id, tag] : hidden_tags_) {
+      if (id == token) piece += tag;
+    }
+    return emit(splitter_.push(stops_.push(piece)));
+  }
   bool finish() {
     if (!decoder_) return true;
     std::string rest = stops_.push(decoder_->flush());
     rest += stops_.flush();
-    return emit(rest);
+    const bool wanted = emit(splitter_.push(rest));
+    return emit(splitter_.flush()) && wanted;
   }
   const std::optional<std::string>& reached() const { return stops_.reached(); }
 
  private:
-  bool emit(const std::string& piece) {
-    text_ += piece;
-    return piece.empty() || !callback_ || callback_(piece);
+  bool emit(const ReasoningSplitter::Pieces& pieces) {
+    result_.reasoning += pieces.reasoning;
+    result_.text += pieces.answer;
+    if (!pieces.reasoning.empty() && on_reasoning_ && !on_reasoning_(pieces.reasoning)) return false;
+    return pieces.answer.empty() || !callback_ || callback_(pieces.answer);
   }
 
   std::optional<StreamDecoder> decoder_;
   StopStrings stops_;
+  ReasoningSplitter splitter_;
+  std::vector<std::pair<int32_t, std::string_view>> hidden_tags_;
+  const StreamCallback& on_reasoning_;
   const StreamCallback& callback_;
-  std::string& text_;
+  GenerateResult& result_;
 };
 
 class ChatSession final : public Session {
@@ -54,31 +79,20 @@ class ChatSession final : public Session {
   Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                   const StreamCallback& callback) override {
     cancel_.store(false);
-    return run(prompt, 0, options, callback);
+    return run(prompt, 0, ReasoningSplitter(), options, callback);
   }
 
   Result<GenerateResult> generate_from(std::span<const int32_t> tokens, const GenerateOptions& options,
                                        const StreamCallback& callback) override {
-    if (tokens.empty()) return invalid_argument("there is nothing to go on from: the prompt is empty");
-    if (static_cast<int64_t>(tokens.size()) > engine_->context()) {
-      return resource_exhausted(
-          "the prompt has {} tokens and the context {} positions; shorten it or compile with a larger "
-          "--context",
-          tokens.size(), engine_->context());
-    }
-    cancel_.store(false);
-    auto common = static_cast<size_t>(std::ranges::mismatch(history_, tokens).in2 - tokens.begin());
-    common = std::min(common, tokens.size() - 1);  // The last one is computed again, for its logits.
-    TANDEM_TRY(rewind(static_cast<int64_t>(common)));
-    return run(tokens.subspan(common), static_cast<int64_t>(common), options, callback);
+    return go_on_from(tokens, ReasoningSplitter(), options, callback);
   }
 
   Result<GenerateResult> generate_chat(std::span<const Message> messages, const GenerateOptions& options,
                                        const StreamCallback& callback) override {
-    TANDEM_ASSIGN(const std::string text, engine_->render_chat(messages, true));
+    TANDEM_ASSIGN(const std::string text, engine_->render_chat(messages, true, options.template_variables));
     // Templates write their own special tokens; the tokenizer adds none.
     TANDEM_ASSIGN(const std::vector<int32_t> tokens, engine_->encode(text, false));
-    return generate_from(tokens, options, callback);
+    return go_on_from(tokens, ReasoningSplitter::after_prompt(text), options, callback);
   }
 
   void cancel() override { cancel_.store(true); }
@@ -101,6 +115,23 @@ class ChatSession final : public Session {
   }
 
  private:
+  // Makes the session hold exactly these tokens and generates from there.
+  Result<GenerateResult> go_on_from(std::span<const int32_t> tokens, ReasoningSplitter splitter,
+                                    const GenerateOptions& options, const StreamCallback& callback) {
+    if (tokens.empty()) return invalid_argument("there is nothing to go on from: the prompt is empty");
+    if (static_cast<int64_t>(tokens.size()) > engine_->context()) {
+      return resource_exhausted(
+          "the prompt has {} tokens and the context {} positions; shorten it or compile with a larger "
+          "--context",
+          tokens.size(), engine_->context());
+    }
+    cancel_.store(false);
+    auto common = static_cast<size_t>(std::ranges::mismatch(history_, tokens).in2 - tokens.begin());
+    common = std::min(common, tokens.size() - 1);  // The last one is computed again, for its logits.
+    TANDEM_TRY(rewind(static_cast<int64_t>(common)));
+    return run(tokens.subspan(common), static_cast<int64_t>(common), std::move(splitter), options, callback);
+  }
+
   // Computes tokens and keeps the history equal to what is in the cache, also after an error.
   Status feed(std::span<const int32_t> tokens, TokenRunner::Logits wanted, const TokenRunner::RowCallback& on_row) {
     const auto before = static_cast<size_t>(runner_.position());
@@ -110,8 +141,8 @@ class ChatSession final : public Session {
     return status;
   }
 
-  Result<GenerateResult> run(std::span<const int32_t> prompt, int64_t reused, const GenerateOptions& options,
-                             const StreamCallback& callback) {
+  Result<GenerateResult> run(std::span<const int32_t> prompt, int64_t reused, ReasoningSplitter splitter,
+                             const GenerateOptions& options, const StreamCallback& callback) {
     if (prompt.empty()) return invalid_argument("the prompt is empty; give at least one token");
     if (options.max_new_tokens < 0) return invalid_argument("max_new_tokens is {}", options.max_new_tokens);
     TANDEM_ASSIGN(Sampler sampler, Sampler::create(options.sampler));
@@ -122,7 +153,7 @@ class ChatSession final : public Session {
     GenerateResult result;
     result.reused_tokens = reused;
     result.prompt_tokens = static_cast<int64_t>(prompt.size());
-    TextStream stream(engine_->tokenizer(), std::move(stops), callback, result.text);
+    TextStream stream(engine_->tokenizer(), std::move(stops), std::move(splitter), options, callback, result);
     const auto keep = [&](size_t, std::span<const float> logits) {
       logits_.assign(logits.begin(), logits.end());
       return ok_status();

@@ -90,8 +90,9 @@ Status LoadedEngine::bind(const ProgramMaker& make_program) {
   TANDEM_TRY(artifact_.verify_segment(head.text.tokenizer.segment));
   TANDEM_ASSIGN(Tokenizer tokenizer, Tokenizer::from_blob(artifact_.bytes(head.text.tokenizer)));
   tokenizer_ = std::move(tokenizer);
-  const bool has_chatml = tokenizer_->token_to_id("<|im_start|>") && tokenizer_->token_to_id("<|im_end|>");
-  auto chat_template = make_chat_template(head.text.chat_template, has_chatml);
+  const TextInfo& text = head.text;
+  auto chat_template = make_chat_template(
+      {text.chat_template, text.tool_template, text.bos_token, text.eos_token, text.special_tokens}, &*tokenizer_);
   if (chat_template.ok()) {
     chat_template_ = std::move(chat_template).value();
   } else {
@@ -152,9 +153,10 @@ Result<std::string> LoadedEngine::decode(std::span<const int32_t> tokens, bool s
   return tokenizer_->decode(tokens, skip_special);
 }
 
-Result<std::string> LoadedEngine::render_chat(std::span<const Message> messages, bool add_generation_prompt) const {
+Result<std::string> LoadedEngine::render_chat(std::span<const Message> messages, bool add_generation_prompt,
+                                              std::string_view variables) const {
   if (chat_template_ == nullptr) return chat_template_error_;
-  return chat_template_->render(messages, add_generation_prompt);
+  return chat_template_->render(messages, add_generation_prompt, variables);
 }
 
 }  // namespace tandem

@@ -33,7 +33,8 @@ class LoadedEngine final : public Engine {
   bool has_tokenizer() const override { return tokenizer_.has_value(); }
   Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const override;
   Result<std::string> decode(std::span<const int32_t> tokens, bool skip_special) const override;
-  Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt) const override;
+  Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt,
+                                  std::string_view variables = {}) const override;
   std::span<const int32_t> eos_tokens() const override { return artifact_.head().text.eos_ids; }
 
   const Artifact& artifact() const { return artifact_; }

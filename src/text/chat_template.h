@@ -1,6 +1,7 @@
 // Chat templates: the messages of a conversation as the one text that a model was trained on.
 //
-// ChatML is built in. Templates of checkpoints are Jinja programs; an engine for them will implement ChatTemplate too.
+// A checkpoint's template is a Jinja program, run by text/jinja. Where a checkpoint has none, but ChatML's tokens are
+// in its vocabulary, ChatML it is.
 #pragma once
 
 #include <memory>
@@ -10,25 +11,55 @@
 
 #include "tandem/message.h"
 #include "tandem/status.h"
+#include "text/jinja/template.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 
-class ChatTemplate {
- public:
-  virtual ~ChatTemplate() = default;
-  // The text of the messages; with `add_generation_prompt`, up to where the assistant's answer begins.
-  virtual Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt) const = 0;
+// What a checkpoint says about its template.
+struct ChatTemplateSource {
+  std::string text = {};       // "": it has none.
+  std::string tool_use = {};   // The one for conversations with tools; "": the same.
+  std::string bos_token = {};  // "": it has none, and the variable is undefined.
+  std::string eos_token = {};
+  std::string special_tokens = {};  // The others, as a JSON object: {"pad_token": "<pad>"}; may be "".
 };
 
+// Of a TokenizerConfig, which this room knows nothing of.
+template <typename TokenizerConfig>
+ChatTemplateSource chat_template_source(const TokenizerConfig& config) {
+  const auto tool_use = config.named_templates.find("tool_use");
+  return {config.chat_template.value_or(""), tool_use == config.named_templates.end() ? "" : tool_use->second,
+          config.bos_token.value_or(""), config.eos_token.value_or(""), config.special_tokens};
+}
+
 // <|im_start|>role\ncontent<|im_end|>\n for each message.
-std::unique_ptr<ChatTemplate> make_chatml_template();
+extern const std::string_view kChatMlTemplate;
 
-// True if a Jinja template does what make_chatml_template() does, and nothing else (no default system turn, no tools).
-bool is_chatml_template(std::string_view jinja_source);
+// Immutable, so that any number of threads may use one.
+class ChatTemplate {
+ public:
+  static Result<ChatTemplate> create(const ChatTemplateSource& source);
 
-// The template of a checkpoint. An empty source means that the checkpoint has none: then ChatML, if the vocabulary has
-// its tokens. Anything else than ChatML is kUnsupported for now; the message says what works instead.
-Result<std::unique_ptr<ChatTemplate>> make_chat_template(std::string_view jinja_source,
-                                                         bool vocabulary_has_chatml_tokens);
+  // The text of the messages; with `add_generation_prompt`, up to where the assistant's answer begins. `variables` is a
+  // JSON object with what else the template may ask for ("tools", "enable_thinking", …), or "". Its "now" is the ISO
+  // time for strftime_now. A token that is null is undefined.
+  Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt,
+                             std::string_view variables = {}) const;
+  // The same for messages of any form, and variables that are parsed already (a dict or undefined).
+  Result<std::string> render(const jinja::Value& messages, bool add_generation_prompt,
+                             const jinja::Value& variables) const;
+
+ private:
+  jinja::Template text_;
+  std::optional<jinja::Template> tool_use_;
+  jinja::Value tokens_;  // bos_token and the like.
+};
+
+// The template of a model, whose tokenizer (may be null) tells whether it knows ChatML where it has no template.
+Result<std::unique_ptr<ChatTemplate>> make_chat_template(const ChatTemplateSource& source, const Tokenizer* tokenizer);
+
+// A message with its other fields.
+Result<jinja::Value> message_value(const Message& message);
 
 }  // namespace tandem

@@ -85,6 +85,8 @@ void expect_same(const ArtifactHead& a, const ArtifactHead& b) {
   EXPECT_EQ(a.text.chat_template, b.text.chat_template);
   EXPECT_EQ(a.text.bos_token, b.text.bos_token);
   EXPECT_EQ(a.text.eos_token, b.text.eos_token);
+  EXPECT_EQ(a.text.special_tokens, b.text.special_tokens);
+  EXPECT_EQ(a.text.tool_template, b.text.tool_template);
   EXPECT_EQ(a.text.bos_id, b.text.bos_id);
   EXPECT_EQ(a.text.eos_ids, b.text.eos_ids);
   EXPECT_EQ(a.generation.do_sample, b.generation.do_sample);

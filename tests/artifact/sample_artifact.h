@@ -64,6 +64,8 @@ inline ArtifactHead sample_head() {
   head.text.chat_template = "{{ messages }}";
   head.text.bos_token = "<s>";
   head.text.eos_token = "</s>";
+  head.text.special_tokens = R"({"pad_token": "<pad>"})";
+  head.text.tool_template = "{{ tools }}";
   head.text.bos_id = 1;
   head.text.eos_ids = {2, 3};
   head.generation = {true, 0.7f, 40, 0.9f, 0.05f, 1.1f, 256};

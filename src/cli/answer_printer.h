@@ -1,0 +1,33 @@
+// Shows an answer while it is generated, and a thinking model's reasoning apart from it.
+#pragma once
+
+#include <string_view>
+
+#include "tandem/engine.h"
+
+namespace tandem {
+
+enum class ShowReasoning { kYes, kHide };
+
+// The answer goes to standard output. Reasoning goes there too, dimmed, if that is a terminal; else to standard error,
+// so that a pipe gets nothing but the answer.
+class AnswerPrinter {
+ public:
+  explicit AnswerPrinter(ShowReasoning show);
+
+  // Both give false if the output cannot be written.
+  bool answer(std::string_view piece);
+  bool reasoning(std::string_view piece);
+  // Whether something was printed to standard output.
+  bool printed() const { return printed_; }
+  // Ends what was begun, so that other output can follow.
+  void finish();
+
+ private:
+  bool show_;
+  bool to_terminal_;
+  bool in_reasoning_ = false;
+  bool printed_ = false;
+};
+
+}  // namespace tandem

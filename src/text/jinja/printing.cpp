@@ -1,0 +1,324 @@
+#include "text/jinja/printing.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "text/jinja/evaluator.h"
+#include "text/jinja/unicode.h"
+
+namespace tandem::jinja {
+namespace {
+
+class Printer {
+ public:
+  Printer(Runtime& rt, std::string& out) : rt_(rt), out_(out) {}
+
+  Status repr(const Value& value) {
+    TANDEM_TRY(rt_.step());
+    TANDEM_TRY(rt_.make_room(out_.size()));
+    switch (value.kind()) {
+      case Kind::kUndefined: out_ += "Undefined"; return ok_status();
+      case Kind::kNone: out_ += "None"; return ok_status();
+      case Kind::kBool: out_ += value.as_bool() ? "True" : "False"; return ok_status();
+      case Kind::kInt: out_ += std::to_string(value.as_int()); return ok_status();
+      case Kind::kFloat: out_ += float_text(value.as_real()); return ok_status();
+      case Kind::kString: return string(value);
+      case Kind::kList: return list(value.items(), "[", "]");
+      case Kind::kTuple: return list(value.items(), "(", value.items().size() == 1 ? ",)" : ")");
+      case Kind::kView: {
+        const auto& view = value.as<ViewObject>();
+        out_.append(view.what).append("(");
+        return list(view.items, "[", "])");
+      }
+      case Kind::kDict: return dict(value.dict());
+      case Kind::kRange: {
+        const auto& range = value.as<RangeObject>();
+        out_ += range.step == 1 ? fmt::format("range({}, {})", range.start, range.stop)
+                                : fmt::format("range({}, {}, {})", range.start, range.stop, range.step);
+        return ok_status();
+      }
+      case Kind::kLoop: {
+        const auto& loop = value.as<LoopObject>();
+        out_ += fmt::format("<LoopContext {}/{}>", loop.index + 1, loop.items.size());
+        return ok_status();
+      }
+      case Kind::kMacro:
+        out_ += "<Macro ";
+        append_quoted(out_, value.as<MacroObject>().name);
+        out_ += ">";
+        return ok_status();
+      case Kind::kNamespace: return names(value.as<NamespaceObject>());
+      default: out_ += fmt::format("<{} object>", type_name(value)); return ok_status();
+    }
+  }
+
+ private:
+  Status string(const Value& value) {
+    TANDEM_TRY(rt_.step(static_cast<int64_t>(value.text().size() / 16)));
+    if (value.is_markup()) out_ += "Markup(";
+    append_quoted(out_, value.text());
+    if (value.is_markup()) out_ += ")";
+    return ok_status();
+  }
+
+  Status list(const std::vector<Value>& items, std::string_view open, std::string_view close) {
+    out_ += open;
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) out_ += ", ";
+      TANDEM_TRY(repr(items[i]));
+    }
+    out_ += close;
+    return ok_status();
+  }
+
+  Status dict(const DictObject& dict) {
+    out_ += "{";
+    bool first = true;
+    for (const auto& [key, value] : dict.items) {
+      if (!first) out_ += ", ";
+      first = false;
+      TANDEM_TRY(repr(key));
+      out_ += ": ";
+      TANDEM_TRY(repr(value));
+    }
+    out_ += "}";
+    return ok_status();
+  }
+
+  // A namespace may hold itself, so what is inside is not shown.
+  Status names(const NamespaceObject& ns) {
+    out_ += "<Namespace {";
+    for (size_t i = 0; i < ns.attributes.size(); ++i) {
+      if (i > 0) out_ += ", ";
+      append_quoted(out_, ns.attributes[i].first);
+      out_ += ": ";
+      const Value& value = ns.attributes[i].second;
+      if (value.depth() > 0) {
+        out_ += "…";
+      } else {
+        TANDEM_TRY(repr(value));
+      }
+    }
+    out_ += "}>";
+    return ok_status();
+  }
+
+  Runtime& rt_;
+  std::string& out_;
+};
+
+class JsonPrinter {
+ public:
+  JsonPrinter(Runtime& rt, const JsonFormat& format, std::string& out) : rt_(rt), format_(format), out_(out) {}
+
+  Status print(const Value& value, int level) {
+    TANDEM_TRY(rt_.step());
+    TANDEM_TRY(rt_.make_room(out_.size()));
+    switch (value.kind()) {
+      case Kind::kNone: out_ += "null"; return ok_status();
+      case Kind::kBool: out_ += value.as_bool() ? "true" : "false"; return ok_status();
+      case Kind::kInt: out_ += std::to_string(value.as_int()); return ok_status();
+      case Kind::kFloat: out_ += number(value.as_real()); return ok_status();
+      case Kind::kString: return string(value.text());
+      case Kind::kList:
+      case Kind::kTuple: return list(value.items(), level);
+      case Kind::kDict: return dict(value.dict(), level);
+      default: return invalid_argument("Object of type {} is not JSON serializable", type_name(value));
+    }
+  }
+
+ private:
+  static std::string number(double d) {
+    if (std::isnan(d)) return "NaN";
+    if (std::isinf(d)) return d > 0 ? "Infinity" : "-Infinity";
+    return float_text(d);
+  }
+
+  Status string(std::string_view text) {
+    TANDEM_TRY(rt_.step(static_cast<int64_t>(text.size() / 16)));
+    out_ += '"';
+    if (format_.ensure_ascii) {
+      for (const char32_t c : to_code_points(text)) escaped(c);
+    } else {
+      for (const char c : text) {
+        if (static_cast<uint8_t>(c) >= 0x80 || c == 0x7f) {
+          out_ += c;
+        } else {
+          escaped(static_cast<char32_t>(c));
+        }
+      }
+    }
+    out_ += '"';
+    return ok_status();
+  }
+
+  void escaped(char32_t c) {
+    const std::string_view simple = "\"\"\\\\\nn\rr\tt\ff\bb";
+    for (size_t i = 0; i < simple.size(); i += 2) {
+      if (c == static_cast<char32_t>(simple[i])) {
+        out_ += '\\';
+        out_ += simple[i + 1];
+        return;
+      }
+    }
+    if (c >= 0x20 && c < 0x80) {
+      out_ += static_cast<char>(c);
+    } else if (c < 0x10000) {
+      out_ += fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
+    } else {
+      const uint32_t rest = static_cast<uint32_t>(c) - 0x10000;
+      out_ += fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + (rest >> 10), 0xdc00 + (rest & 0x3ff));
+    }
+  }
+
+  void new_line(int level) {
+    if (!format_.indent) return;
+    out_ += '\n';
+    for (int i = 0; i < level; ++i) out_ += *format_.indent;
+  }
+
+  Status list(const std::vector<Value>& items, int level) {
+    if (items.empty()) {
+      out_ += "[]";
+      return ok_status();
+    }
+    out_ += '[';
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) out_ += format_.item_separator;
+      new_line(level + 1);
+      TANDEM_TRY(print(items[i], level + 1));
+    }
+    new_line(level);
+    out_ += ']';
+    return ok_status();
+  }
+
+  Status key(const Value& value) {
+    switch (value.kind()) {
+      case Kind::kString: return string(value.text());
+      case Kind::kNone: out_ += "\"null\""; return ok_status();
+      case Kind::kBool: out_ += value.as_bool() ? "\"true\"" : "\"false\""; return ok_status();
+      case Kind::kInt: out_ += '"' + std::to_string(value.as_int()) + '"'; return ok_status();
+      case Kind::kFloat: out_ += '"' + number(value.as_real()) + '"'; return ok_status();
+      default: return invalid_argument("keys must be str, int, float, bool or None, not {}", type_name(value));
+    }
+  }
+
+  Status dict(const DictObject& dict, int level) {
+    if (dict.items.empty()) {
+      out_ += "{}";
+      return ok_status();
+    }
+    std::vector<const std::pair<Value, Value>*> items;
+    for (const auto& item : dict.items) items.push_back(&item);
+    if (format_.sort_keys) {
+      const bool strings = std::ranges::all_of(items, [](const auto* item) { return item->first.is_string(); });
+      if (!strings) return unsupported("tojson(sort_keys=true) needs keys that are strings");
+      std::ranges::stable_sort(items, [](const auto* a, const auto* b) { return a->first.text() < b->first.text(); });
+    }
+    out_ += '{';
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) out_ += format_.item_separator;
+      new_line(level + 1);
+      TANDEM_TRY(key(items[i]->first));
+      out_ += format_.key_separator;
+      TANDEM_TRY(print(items[i]->second, level + 1));
+    }
+    new_line(level);
+    out_ += '}';
+    return ok_status();
+  }
+
+  Runtime& rt_;
+  const JsonFormat& format_;
+  std::string& out_;
+};
+
+}  // namespace
+
+void append_quoted(std::string& out, std::string_view text) {
+  const char quote = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"' : '\'';
+  out += quote;
+  for (const char32_t c : to_code_points(text)) {
+    if (c == static_cast<char32_t>(quote) || c == '\\') {
+      out += '\\';
+      out += static_cast<char>(c);
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (is_printable(c)) {
+      append_code_point(out, c);
+    } else if (c < 0x100) {
+      out += fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
+    } else if (c < 0x10000) {
+      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
+    } else {
+      out += fmt::format("\\U{:08x}", static_cast<uint32_t>(c));
+    }
+  }
+  out += quote;
+}
+
+// The shortest digits that give the number back, in Python's form: an exponent below 1e-4 and from 1e16 on.
+std::string float_text(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  char buffer[64];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), number, std::chars_format::scientific);
+  if (error != std::errc()) return "nan";
+  std::string_view text(buffer, static_cast<size_t>(end - buffer));
+  std::string sign;
+  if (text.starts_with('-')) {
+    sign = "-";
+    text.remove_prefix(1);
+  }
+  const size_t e = text.find('e');
+  std::string digits(text.substr(0, e));
+  std::erase(digits, '.');
+  const int exponent = std::atoi(std::string(text.substr(e + 1)).c_str());
+  const auto count = static_cast<int>(digits.size());
+  if (exponent < -4 || exponent >= 16) {
+    std::string mantissa = digits.substr(0, 1);
+    if (count > 1) mantissa.append(1, '.').append(digits, 1);
+    return fmt::format("{}{}e{}{:02}", sign, mantissa, exponent < 0 ? "-" : "+", std::abs(exponent));
+  }
+  if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
+  if (count <= exponent + 1) return sign + digits + std::string(static_cast<size_t>(exponent + 1 - count), '0') + ".0";
+  const auto whole = static_cast<size_t>(exponent + 1);
+  return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+}
+
+Status append_str(Runtime& rt, std::string& out, const Value& value) {
+  if (value.is_undefined()) return ok_status();
+  if (value.is_string()) {
+    TANDEM_TRY(rt.make_room(out.size() + value.text().size()));
+    out += value.text();
+    return ok_status();
+  }
+  return Printer(rt, out).repr(value);
+}
+
+Result<std::string> to_str(Runtime& rt, const Value& value) {
+  std::string out;
+  TANDEM_TRY(append_str(rt, out, value));
+  return out;
+}
+
+Result<std::string> to_repr(Runtime& rt, const Value& value) {
+  std::string out;
+  TANDEM_TRY(Printer(rt, out).repr(value));
+  return out;
+}
+
+Result<std::string> to_json(Runtime& rt, const Value& value, const JsonFormat& format) {
+  std::string out;
+  TANDEM_TRY(JsonPrinter(rt, format, out).print(value, 0));
+  return out;
+}
+
+}  // namespace tandem::jinja

@@ -1,0 +1,282 @@
+#include "text/jinja/text_methods.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "text/jinja/operators.h"
+#include "text/jinja/printing.h"
+#include "text/jinja/unicode.h"
+
+namespace tandem::jinja {
+
+Result<std::string> replace_text(Runtime& rt, std::string_view text, std::string_view from, std::string_view to,
+                                 int64_t count) {
+  TANDEM_TRY(rt.make_room(text.size()));
+  std::string out;
+  size_t at = 0;
+  for (; count != 0; --count) {
+    TANDEM_TRY(rt.step());
+    TANDEM_TRY(rt.make_room(out.size() + to.size() > (size_t{1} << 16) ? out.size() + to.size() : 0));
+    if (from.empty()) {  // Before each character, and at the end.
+      if (at > text.size()) break;
+      out += to;
+      if (at == text.size()) return out;
+      const size_t size = byte_offset(text.substr(at), 1);
+      out += text.substr(at, size);
+      at += size;
+      continue;
+    }
+    const size_t found = text.find(from, at);
+    if (found == std::string_view::npos) break;
+    out += text.substr(at, found - at);
+    out += to;
+    at = found + from.size();
+  }
+  out += text.substr(std::min(at, text.size()));
+  return out;
+}
+
+Result<std::vector<std::string_view>> split_lines(Runtime& rt, std::string_view text, bool keep_ends) {
+  std::vector<std::string_view> lines;
+  TANDEM_TRY(rt.make_room(text.size()));
+  size_t start = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t size = byte_offset(text.substr(i), 1);
+    const char32_t c = to_code_points(text.substr(i, size))[0];
+    size_t next = i + size;
+    if (is_line_break(c)) {
+      if (c == '\r' && next < text.size() && text[next] == '\n') ++next;
+      lines.push_back(text.substr(start, (keep_ends ? next : i) - start));
+      start = next;
+      TANDEM_TRY(rt.step());
+    }
+    i = next;
+  }
+  if (start < text.size()) lines.push_back(text.substr(start));
+  return lines;
+}
+
+Result<Value> pad_text(Runtime& rt, std::string_view text, int64_t width, std::string_view fill, Side side) {
+  const auto size = static_cast<int64_t>(count_code_points(text));
+  if (count_code_points(fill) != 1) return invalid_argument("the fill character must be exactly one character long");
+  const int64_t total = std::max<int64_t>(width - size, 0);
+  TANDEM_TRY(rt.make_room(static_cast<size_t>(total), fill.size()));
+  // As Python centers: the odd one goes left if both the padding and the width are odd.
+  int64_t left = side == Side::kLeft ? 0 : side == Side::kRight ? total : total / 2 + (total & width & 1);
+  std::string out;
+  for (int64_t i = 0; i < left; ++i) out += fill;
+  out += text;
+  for (int64_t i = left; i < total; ++i) out += fill;
+  return rt.string(std::move(out));
+}
+
+namespace {
+
+template <std::u32string (*convert)(std::u32string_view)>
+Result<Value> change_case(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_TRY(bind("this method", args, {}, 0).status());
+  TANDEM_TRY(rt.make_room(self.text().size(), 12));
+  return rt.string(to_utf8(convert(to_code_points(self.text()))), self.is_markup());
+}
+
+std::u32string swapped(std::u32string_view text) {
+  std::u32string out;
+  for (const char32_t c : text) out += is_upper(c) ? lower({&c, 1}) : upper({&c, 1});
+  return out;
+}
+
+template <bool left, bool right>
+Result<Value> strip_method(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_ASSIGN(const Bound bound, bind("strip", args, {"chars"}, 0));
+  TANDEM_TRY(rt.make_room(self.text().size()));
+  if (!bound.has(0) || bound[0].is_none()) {
+    return rt.string(std::string(strip(self.text(), nullptr, left, right)), self.is_markup());
+  }
+  TANDEM_ASSIGN(const std::string chars, bound.text(0, ""));
+  return rt.string(std::string(strip(self.text(), &chars, left, right)), self.is_markup());
+}
+
+Result<Value> replace_method(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_ASSIGN(const Bound bound, bind("replace", args, {"old", "new", "count"}, 2));
+  TANDEM_ASSIGN(const std::string from, bound.text(0, ""));
+  TANDEM_ASSIGN(const std::string to, bound.text(1, ""));
+  TANDEM_ASSIGN(const int64_t count, bound.integer(2, -1));
+  TANDEM_ASSIGN(std::string text, replace_text(rt, self.text(), from, to, count));
+  return rt.string(std::move(text), self.is_markup());
+}
+
+// The part of the text that optional start and end arguments name.
+Result<std::optional<std::string_view>> window(const Value& self, const Bound& bound, size_t first) {
+  std::string_view text = self.text();
+  const auto size = static_cast<int64_t>(self.length());
+  const auto place = [&](size_t i, int64_t fallback) -> Result<int64_t> {
+    if (!bound.has(i) || bound[i].is_none()) return fallback;
+    TANDEM_ASSIGN(const int64_t index, bound.integer(i, fallback));
+    return index < 0 ? std::max<int64_t>(index + size, 0) : index;
+  };
+  TANDEM_ASSIGN(const int64_t start, place(first, 0));
+  TANDEM_ASSIGN(int64_t end, place(first + 1, size));
+  end = std::min(end, size);
+  if (start > end) return std::optional<std::string_view>();
+  const size_t from = byte_offset(text, static_cast<size_t>(start));
+  text.remove_prefix(from);
+  return std::optional(text.substr(0, byte_offset(text, static_cast<size_t>(end - start))));
+}
+
+template <bool start>
+Result<Value> affix(Runtime&, const Value& self, Args& args) {
+  TANDEM_ASSIGN(const Bound bound, bind(start ? "startswith" : "endswith", args, {"prefix", "start", "end"}, 1));
+  TANDEM_ASSIGN(const auto text, window(self, bound, 1));
+  const auto matches = [&](const Value& v) {
+    return text && (start ? text->starts_with(v.text()) : text->ends_with(v.text()));
+  };
+  if (bound[0].is_string()) return Value::boolean(matches(bound[0]));
+  if (bound[0].is_undefined()) return undefined_error(bound[0]);
+  if (!bound[0].is(Kind::kTuple)) {
+    return invalid_argument("{} first arg must be str or a tuple of str, not {}", start ? "startswith" : "endswith",
+                            type_name(bound[0]));
+  }
+  for (const Value& item : bound[0].items()) {
+    if (!item.is_string()) return invalid_argument("a tuple of str is needed here, not of {}", type_name(item));
+    if (matches(item)) return Value::boolean(true);
+  }
+  return Value::boolean(false);
+}
+
+enum class Search { kFind, kRfind, kIndex, kRindex, kCount };
+
+template <Search kind>
+Result<Value> search(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_ASSIGN(const Bound bound, bind("find", args, {"sub", "start", "end"}, 1));
+  TANDEM_ASSIGN(const std::string sub, bound.text(0, ""));
+  TANDEM_ASSIGN(const auto part, window(self, bound, 1));
+  TANDEM_TRY(rt.step(static_cast<int64_t>(self.text().size() / 16)));
+  if (kind == Search::kCount) {
+    if (!part) return Value::integer(0);
+    if (sub.empty()) return Value::integer(static_cast<int64_t>(count_code_points(*part)) + 1);
+    int64_t count = 0;
+    for (size_t at = part->find(sub); at != std::string_view::npos; at = part->find(sub, at + sub.size())) ++count;
+    return Value::integer(count);
+  }
+  const bool from_end = kind == Search::kRfind || kind == Search::kRindex;
+  const size_t at = !part ? std::string_view::npos : from_end ? part->rfind(sub) : part->find(sub);
+  if (at == std::string_view::npos) {
+    if (kind == Search::kIndex || kind == Search::kRindex) return invalid_argument("substring not found");
+    return Value::integer(-1);
+  }
+  const auto before = static_cast<size_t>(part->data() - self.text().data()) + at;
+  return Value::integer(static_cast<int64_t>(count_code_points(std::string_view(self.text()).substr(0, before))));
+}
+
+Result<Value> join_method(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_ASSIGN(const Bound bound, bind("join", args, {"iterable"}, 1));
+  if (bound[0].is_undefined()) return rt.string("");
+  TANDEM_ASSIGN(const std::vector<Value> items, iterate(rt, bound[0]));
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].is_string()) {
+      return invalid_argument("sequence item {}: expected str instance, {} found", i, type_name(items[i]));
+    }
+    TANDEM_TRY(rt.step());
+    if (i > 0) TANDEM_TRY(append_str(rt, text, self));
+    TANDEM_TRY(append_str(rt, text, items[i]));
+  }
+  return rt.string(std::move(text));
+}
+
+Result<Value> format_method(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_ASSIGN(std::string text, format_braces(rt, self.text(), args));
+  return rt.string(std::move(text));
+}
+
+template <Side side>
+Result<Value> justify(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_ASSIGN(const Bound bound, bind("ljust", args, {"width", "fillchar"}, 1));
+  TANDEM_ASSIGN(const int64_t width, bound.integer(0, 0));
+  TANDEM_ASSIGN(const std::string fill, bound.text(1, " "));
+  return pad_text(rt, self.text(), width, fill, side);
+}
+
+Result<Value> zero_fill(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_ASSIGN(const Bound bound, bind("zfill", args, {"width"}, 1));
+  TANDEM_ASSIGN(const int64_t width, bound.integer(0, 0));
+  const std::string& text = self.text();
+  const bool sign = !text.empty() && (text[0] == '+' || text[0] == '-');
+  TANDEM_ASSIGN(const Value padded,
+                pad_text(rt, std::string_view(text).substr(sign ? 1 : 0), width - (sign ? 1 : 0), "0", Side::kRight));
+  return rt.string((sign ? text.substr(0, 1) : "") + padded.text());
+}
+
+template <bool (*holds)(char32_t)>
+Result<Value> all_are(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_TRY(bind("this method", args, {}, 0).status());
+  TANDEM_TRY(rt.make_room(self.text().size(), 4));
+  const std::u32string text = to_code_points(self.text());
+  return Value::boolean(!text.empty() && std::ranges::all_of(text, holds));
+}
+
+bool alnum(char32_t c) { return is_alpha(c) || is_digit(c); }
+bool ascii(char32_t c) { return c < 0x80; }
+
+template <bool wants_upper>
+Result<Value> cased(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_ASSIGN(const bool holds, call_test(rt, wants_upper ? "upper" : "lower", self, args));
+  return Value::boolean(holds);
+}
+
+template <bool prefix>
+Result<Value> remove_affix(Runtime& rt, const Value& self, Args& args) {
+  TANDEM_ASSIGN(const Bound bound, bind(prefix ? "removeprefix" : "removesuffix", args, {"affix"}, 1));
+  TANDEM_ASSIGN(const std::string part, bound.text(0, ""));
+  std::string_view text = self.text();
+  if (prefix && text.starts_with(part)) text.remove_prefix(part.size());
+  if (!prefix && text.ends_with(part)) text.remove_suffix(part.size());
+  return rt.string(std::string(text), self.is_markup());
+}
+
+}  // namespace
+
+Native find_text_method(std::string_view name) {
+  static constexpr std::pair<std::string_view, Native> kMethods[] = {
+      {"upper", change_case<upper>},
+      {"lower", change_case<lower>},
+      {"casefold", change_case<lower>},
+      {"title", change_case<title>},
+      {"capitalize", change_case<capitalize>},
+      {"swapcase", change_case<swapped>},
+      {"strip", strip_method<true, true>},
+      {"lstrip", strip_method<true, false>},
+      {"rstrip", strip_method<false, true>},
+      {"replace", replace_method},
+      {"startswith", affix<true>},
+      {"endswith", affix<false>},
+      {"find", search<Search::kFind>},
+      {"rfind", search<Search::kRfind>},
+      {"index", search<Search::kIndex>},
+      {"rindex", search<Search::kRindex>},
+      {"count", search<Search::kCount>},
+      {"join", join_method},
+      {"format", format_method},
+      {"ljust", justify<Side::kLeft>},
+      {"rjust", justify<Side::kRight>},
+      {"center", justify<Side::kBoth>},
+      {"zfill", zero_fill},
+      {"isdigit", all_are<is_digit>},
+      {"isdecimal", all_are<is_digit>},
+      {"isnumeric", all_are<is_digit>},
+      {"isalpha", all_are<is_alpha>},
+      {"isalnum", all_are<alnum>},
+      {"isascii", all_are<ascii>},
+      {"isspace", all_are<is_space>},
+      {"isupper", cased<true>},
+      {"islower", cased<false>},
+      {"removeprefix", remove_affix<true>},
+      {"removesuffix", remove_affix<false>},
+  };
+  for (const auto& [key, method] : kMethods) {
+    if (key == name) return method;
+  }
+  return find_split_method(name);
+}
+
+}  // namespace tandem::jinja

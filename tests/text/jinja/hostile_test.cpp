@@ -1,0 +1,125 @@
+// Templates that try to hang or to exhaust the app that renders them.
+#include <chrono>
+
+#include "text/jinja/jinja_test.h"
+
+namespace tandem::jinja {
+namespace {
+
+std::string repeated(std::string_view text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+// An error about a limit, in bounded time.
+void expect_refused(const std::string& source) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto parsed = Template::parse(source);
+  Error error;
+  if (!parsed.ok()) {
+    error = parsed.error();
+  } else {
+    RenderOptions options;  // Less than usual, for the sanitizers' sake.
+    options.limits.steps = 500'000;
+    options.limits.memory = size_t{16} << 20;
+    const auto text = parsed->render(*parse_json_value(R"({"s": "text", "messages": []})", "v"), options);
+    ASSERT_FALSE(text.ok()) << source.substr(0, 200);
+    error = text.error();
+  }
+  EXPECT_EQ(error.code, ErrorCode::kResourceExhausted) << source.substr(0, 200) << ": " << error.message;
+  EXPECT_LT(error.message.size(), 300u);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(seconds.count(), 60.0) << source.substr(0, 200);  // A few seconds; a sanitizer makes it more.
+}
+
+TEST(Hostile, EndlessWork) {
+  expect_refused("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}");
+  expect_refused("{% for a in range(99999) %}{% for b in range(99999) %}{{ a }}{% endfor %}{% endfor %}");
+  expect_refused("{{ range(1000000000) }}");
+  expect_refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}");
+  expect_refused("{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}");
+  expect_refused("{% macro m(x) %}{{ m(x) }}{{ m(x) }}{% endmacro %}{{ m(1) }}");
+  expect_refused("{% macro m() %}{{ caller }}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}");
+  expect_refused("{% for x in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}");
+  expect_refused(
+      "{% set ns = namespace(f=1) %}{% macro m() %}{% macro i() %}{% endmacro %}{{ ns.m() }}{% endmacro %}"
+      "{% set ns.m = m %}{{ m() }}");
+}
+
+TEST(Hostile, EndlessMemory) {
+  expect_refused("{{ 'a' * 9999999999 }}");
+  expect_refused("{{ [1] * 9999999999 }}");
+  expect_refused("{% set ns = namespace(s='aa') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}");
+  expect_refused("{% set ns = namespace(s='aa') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}");
+  expect_refused(
+      "{% set ns = namespace(s='aa') %}{% for i in range(99) %}{% set ns.s = ns.s|replace('a', 'aa') %}{% endfor %}");
+  expect_refused(
+      "{% set ns = namespace(s='aa') %}{% for i in range(99) %}{% set ns.s = ns.s.join([ns.s, ns.s]) %}{% endfor %}");
+  expect_refused("{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}");
+  expect_refused(
+      "{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}");
+  expect_refused(
+      "{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s|tojson "
+      "}}");
+  expect_refused(
+      "{% set ns = namespace(s=[1], t=[1]) %}{% for i in range(99) %}{% set ns.s = [ns.s, ns.s] %}"
+      "{% set ns.t = [ns.t, ns.t] %}{% endfor %}{{ ns.s == ns.t }}");
+  expect_refused("{% set ns = namespace(s=1) %}{% for i in range(9999) %}{% set ns.s = [ns.s] %}{% endfor %}");
+  expect_refused(
+      "{% set ns = namespace(s=1) %}{% for i in range(9999) %}{% set ns.s = namespace(s=ns.s) %}{% endfor %}");
+  expect_refused("{% for i in range(99999) %}{{ 'a' * 99999 }}{% endfor %}");
+  expect_refused("{{ s.center(9999999999) }}");
+  expect_refused("{{ s|indent(9999999999) }}");
+  expect_refused("{{ 'a'.ljust(999999999) }}");
+  expect_refused(
+      "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = [ns.l|length, range(99999)|list] %}{% "
+      "set ns.k = ns.l %}{% for j in range(99999) %}{% endfor %}{% endfor %}");
+}
+
+TEST(Hostile, DeepNesting) {
+  expect_refused("{{ " + repeated("(", 100000) + repeated(")", 100000) + " }}");
+  expect_refused("{{ " + repeated("[", 100000) + repeated("]", 100000) + " }}");
+  expect_refused("{{ " + repeated("not ", 100000) + "1 }}");
+  expect_refused("{{ " + repeated("-", 100000) + "1 }}");
+  expect_refused("{{ 1" + repeated(" + 1", 100000) + " }}");
+  expect_refused("{{ s" + repeated(".x", 100000) + " }}");
+  expect_refused("{{ s" + repeated("|upper", 100000) + " }}");
+  expect_refused("{{ s" + repeated("(1)", 100000) + " }}");
+  expect_refused("{{ 1" + repeated(" if 1 else 1", 100000) + " }}");
+  expect_refused(repeated("{% if 1 %}", 50000) + repeated("{% endif %}", 50000));
+  expect_refused(repeated("{% for i in s %}", 50000) + repeated("{% endfor %}", 50000));
+}
+
+TEST(Hostile, ThingsThatHoldThemselves) {
+  // Nothing is left behind: the sanitizers look.
+  EXPECT_EQ(render("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns.me.me.me is defined }}"), "True");
+  EXPECT_EQ(render("{% set ns = namespace() %}{% set ns.l = [ns, {'x': ns}] %}{{ ns.l|length }}"), "2");
+  EXPECT_EQ(
+      render("{% set ns = namespace() %}{% for i in [1] %}{% set ns.loop = loop %}{% endfor %}{{ ns.loop.index }}"),
+      "1");
+  EXPECT_EQ(render("{% macro m() %}x{% endmacro %}{% set ns = namespace(m=m) %}{{ ns.m() }}"), "x");
+  EXPECT_EQ(
+      render("{% set ns = namespace(t=1) %}{% for i in range(500) %}{% set a = namespace() %}{% set a.next = ns.t %}"
+             "{% if loop.index % 100 == 0 %}{% set ns.t = 1 %}{% else %}{% set ns.t = a %}{% endif %}{% endfor %}ok"),
+      "ok");
+  // A chain from its end: each namespace knows the next only.
+  EXPECT_EQ(
+      render("{% set ns = namespace() %}{% set ns.tail = namespace() %}{% for i in range(20000) %}{% set t = ns.tail %}"
+             "{% set t.next = namespace() %}{% set ns.tail = t.next %}{% endfor %}ok"),
+      "ok");
+}
+
+TEST(Hostile, OrdinaryTemplatesAreFarFromTheLimits) {
+  const std::string chat = "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content|trim + '\\n' }}{% endfor %}";
+  std::string messages = R"({"messages": [)";
+  for (int i = 0; i < 2000; ++i) {
+    messages += (i > 0 ? "," : "") + std::string(R"({"role": "user", "content": ")") + std::string(2000, 'x') + "\"}";
+  }
+  RenderOptions options;
+  options.limits.steps /= 20;
+  EXPECT_EQ(render(chat, messages + "]}", options).size(), 2000u * (2000 + 9));
+}
+
+}  // namespace
+}  // namespace tandem::jinja
