@@ -1,8 +1,10 @@
-// Arbitrary bytes as a tokenizer.json; what loads must encode, decode and survive being compiled.
+// Arbitrary bytes as a tokenizer.json; what loads must encode, decode in a stream as at once, and survive being
+// compiled.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
+#include "text/stream_decoder.h"
 #include "text/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -16,5 +18,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto same = again->encode(text, true);
   if (ids.ok() != same.ok()) std::abort();
   if (ids.ok() && (*ids != *same || tokenizer->decode(*ids, false) != again->decode(*same, false))) std::abort();
+  if (ids.ok()) {
+    tandem::StreamDecoder stream(*again, true);
+    std::string streamed;
+    for (const int32_t id : *ids) streamed += stream.push(id);
+    streamed += stream.flush();
+    if (streamed != tokenizer->decode(*ids, true)) std::abort();
+  }
   return 0;
 }

@@ -20,25 +20,40 @@ struct TokenizeOptions {
   std::string prompt;
   bool jsonl = false;
   bool special = false;
+  bool skip_special = false;
 };
 
-// One line of output for one line of input.
-Result<std::string> tokenize_line(const Tokenizer& tokenizer, const std::string& line, bool special) {
-  TANDEM_ASSIGN(const Json input, parse_json(line, "bad input"));
-  TANDEM_ASSIGN(const std::optional<std::string> text, json_string(input, "text"));
-  if (!text) return invalid_argument("it is not an object with a string \"text\"");
-  TANDEM_ASSIGN(const std::vector<int32_t> ids, tokenizer.encode(*text, special));
-  // ASCII only: many readers take U+2028 and its like for the end of a line.
-  const std::string decoded =
-      Json(tokenizer.decode(ids, false)).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-  return fmt::format("{{\"ids\":[{}],\"decoded\":{}}}\n", fmt::join(ids, ","), decoded);
+// ASCII only: many readers take U+2028 and its like for the end of a line.
+std::string json_text(const std::string& text) {
+  return Json(text).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 
-void tokenize_lines(const Tokenizer& tokenizer, bool special) {
+// One line of output for one line of input: a text, or ids to decode.
+Result<std::string> tokenize_line(const Tokenizer& tokenizer, const std::string& line, const TokenizeOptions& options) {
+  TANDEM_ASSIGN(const Json input, parse_json(line, "bad input"));
+  TANDEM_ASSIGN(const std::optional<std::string> text, json_string(input, "text"));
+  std::vector<int32_t> ids;
+  if (text) {
+    TANDEM_ASSIGN(ids, tokenizer.encode(*text, options.special));
+  } else {
+    if (!input.is_object() || !input.contains("ids")) {
+      return invalid_argument("it is not an object with a string \"text\" or with a list \"ids\"");
+    }
+    TANDEM_ASSIGN(const std::vector<int64_t> numbers, json_ints(input, "ids"));
+    for (const int64_t id : numbers) {
+      if (id < INT32_MIN || id > INT32_MAX) return invalid_argument("the id {} is too large", id);
+      ids.push_back(static_cast<int32_t>(id));
+    }
+  }
+  return fmt::format("{{\"ids\":[{}],\"decoded\":{}}}\n", fmt::join(ids, ","),
+                     json_text(tokenizer.decode(ids, options.skip_special)));
+}
+
+void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options) {
   std::ios::sync_with_stdio(false);
   std::string line;
   for (size_t number = 1; std::getline(std::cin, line); ++number) {
-    Result<std::string> output = tokenize_line(tokenizer, line, special);
+    Result<std::string> output = tokenize_line(tokenizer, line, options);
     if (!output.ok()) fail(with_context(std::move(output).error(), "line {} of the input", number));
     std::fwrite(output->data(), 1, output->size(), stdout);
     // Somebody may be waiting for this answer before they send the next line.
@@ -55,7 +70,7 @@ void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
   const Result<Tokenizer> tokenizer = load_tokenizer(options.model);
   if (!tokenizer.ok()) fail(tokenizer.error());
   if (options.jsonl) {
-    tokenize_lines(*tokenizer, options.special);
+    tokenize_lines(*tokenizer, options);
     return;
   }
   const Result<std::vector<int32_t>> ids = tokenizer->encode(options.prompt, options.special);
@@ -68,13 +83,16 @@ void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
 void add_tokenize_command(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   CLI::App* command = app.add_subcommand("tokenize", "Show the token ids of a text");
-  command->add_option("MODEL", options->model, "Checkpoint folder, tokenizer.json, tokenizer.json.gz or compiled file")
+  command
+      ->add_option("MODEL", options->model,
+                   "Checkpoint folder, tokenizer file (tokenizer.json, tokenizer.model, …) or compiled file")
       ->required();
   CLI::Option* prompt = command->add_option("-p,--prompt", options->prompt, "The text; its ids go on one line");
   command->add_flag("--jsonl", options->jsonl,
-                    R"(Read lines {"text": …} and write lines {"ids": […], "decoded": …}, in order)");
+                    R"(Read lines {"text": …} or {"ids": […]} and write lines {"ids": […], "decoded": …}, in order)");
   command->add_flag("--special", options->special,
                     "Add what the tokenizer puts around a text, such as <|begin_of_text|>");
+  command->add_flag("--skip-special", options->skip_special, "Leave special tokens out of what is decoded");
   command->footer(
       "Examples:\n  tandem tokenize checkpoint/ -p \"Once upon a time\"\n"
       "  echo '{\"text\": \"Hello\"}' | tandem tokenize tokenizer.json --jsonl --special");

@@ -4,6 +4,7 @@
 
 #include "artifact/reader.h"
 #include "base/error.h"
+#include "checkpoint/checkpoint_tokenizer.h"
 
 namespace tandem {
 namespace {
@@ -23,12 +24,22 @@ Result<Tokenizer> from_artifact(const std::filesystem::path& path) {
 Result<Tokenizer> load_tokenizer(const std::filesystem::path& model) {
   std::error_code error;
   if (looks_like_artifact(model)) return from_artifact(model);
-  if (!std::filesystem::is_directory(model, error)) return Tokenizer::from_file(model);
-  for (const char* name : {"tokenizer.json", "tokenizer.json.gz"}) {
-    const std::filesystem::path path = model / name;
-    if (std::filesystem::exists(path, error)) return Tokenizer::from_file(path);
+  const bool is_folder = std::filesystem::is_directory(model, error);
+  if (!is_folder && model.extension() != ".gguf") return Tokenizer::from_file(model);
+  std::optional<Tokenizer> tokenizer;
+  if (is_folder) {
+    TANDEM_ASSIGN(tokenizer, Tokenizer::from_directory(model));
   }
-  return not_found("{}: this folder has no tokenizer.json; name a checkpoint folder or the file itself",
+  if (!tokenizer) {
+    // A checkpoint that has it inside. A folder need not be a checkpoint to have a tokenizer, so this comes last.
+    auto checkpoint = Checkpoint::open(model);
+    if (!checkpoint.ok() && !is_folder) return std::move(checkpoint).error();
+    if (checkpoint.ok()) {
+      TANDEM_ASSIGN(tokenizer, load_checkpoint_tokenizer(*checkpoint));
+    }
+  }
+  if (tokenizer) return *std::move(tokenizer);
+  return not_found("{}: this folder has no tokenizer; name a checkpoint folder or the tokenizer's file",
                    model.string());
 }
 

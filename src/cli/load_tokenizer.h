@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// `model` is a checkpoint folder, a tokenizer.json or a tokenizer.json.gz.
+// `model` is a checkpoint folder, a compiled file, or a tokenizer's own file (tokenizer.json, tokenizer.model, …).
 Result<Tokenizer> load_tokenizer(const std::filesystem::path& model);
 
 }  // namespace tandem

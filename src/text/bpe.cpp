@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "text/utf8.h"
 
 namespace tandem {
 namespace {
@@ -20,7 +21,7 @@ Status BpeEncoder::encode(std::string_view word, std::vector<int32_t>& ids) {
       return ok_status();
     }
   }
-  TANDEM_TRY(start_symbols(word));
+  TANDEM_TRY(blob_.byte_level() ? start_bytes(word) : start_characters(word));
   if (symbols_.size() > kShortWord) {
     merge_long();
   } else if (symbols_.size() > 1) {
@@ -30,7 +31,7 @@ Status BpeEncoder::encode(std::string_view word, std::vector<int32_t>& ids) {
   return ok_status();
 }
 
-Status BpeEncoder::start_symbols(std::string_view word) {
+Status BpeEncoder::start_bytes(std::string_view word) {
   symbols_.clear();
   bool last_unknown = false;
   for (const char c : word) {
@@ -49,6 +50,39 @@ Status BpeEncoder::start_symbols(std::string_view word) {
     if (!last_unknown || !blob_.fuse_unk()) symbols_.push_back(blob_.unk_id());
     last_unknown = true;
   }
+  return ok_status();
+}
+
+Status BpeEncoder::start_characters(std::string_view word) {
+  symbols_.clear();
+  // An unknown character waits for the next known one, and does not break a run of bytes; the library does the same.
+  bool unknown = false;
+  while (!word.empty()) {
+    const size_t length = next_valid_utf8(word).length;
+    const std::string_view character = word.substr(0, length);
+    word.remove_prefix(character.size());
+    if (const std::optional<uint32_t> id = blob_.find(character, false);
+        id && (blob_.token(*id).flags & kTokenModel) != 0) {
+      if (unknown) symbols_.push_back(blob_.unk_id());
+      unknown = false;
+      symbols_.push_back(*id);
+      continue;
+    }
+    const auto byte_id = [&](char byte) { return blob_.byte_ids()[static_cast<uint8_t>(byte)]; };
+    if (blob_.byte_fallback() &&
+        std::none_of(character.begin(), character.end(), [&](char byte) { return byte_id(byte) == kNoToken; })) {
+      for (const char byte : character) symbols_.push_back(byte_id(byte));
+      continue;
+    }
+    if (!blob_.has_unk()) continue;
+    if (blob_.unk_id() == kNoToken) {
+      return corrupt("the text has \"{}\", which is not in the vocabulary, and neither is the unknown token",
+                     character);
+    }
+    if (unknown && !blob_.fuse_unk()) symbols_.push_back(blob_.unk_id());
+    unknown = true;
+  }
+  if (unknown) symbols_.push_back(blob_.unk_id());
   return ok_status();
 }
 

@@ -16,11 +16,12 @@ class BpeEncoder {
  public:
   explicit BpeEncoder(const TokenizerBlob& blob) : blob_(blob) {}
 
-  // Appends the ids of a byte-level word. Takes time n log n at worst.
+  // Appends the ids of a word: bytes if the tokenizer is byte-level, else UTF-8. Takes time n log n at worst.
   Status encode(std::string_view word, std::vector<int32_t>& ids);
 
  private:
-  Status start_symbols(std::string_view word);
+  Status start_bytes(std::string_view word);
+  Status start_characters(std::string_view word);
   void merge_short();
   void merge_long();
 

@@ -1,5 +1,7 @@
 #include "text/byte_level.h"
 
+#include <array>
+
 #include "text/utf8.h"
 
 namespace tandem {
@@ -21,6 +23,15 @@ constexpr std::array<uint8_t, kOthers> make_others() {
 }
 
 constexpr std::array<uint8_t, kOthers> kOtherBytes = make_others();
+
+constexpr std::array<char32_t, 256> make_characters() {
+  std::array<char32_t, 256> characters{};
+  char32_t next = 256;
+  for (uint32_t byte = 0; byte < 256; ++byte) characters[byte] = stands_for_itself(byte) ? byte : next++;
+  return characters;
+}
+
+constexpr std::array<char32_t, 256> kCharacters = make_characters();
 
 }  // namespace
 
@@ -45,6 +56,29 @@ std::optional<std::string> bytes_from_byte_level(std::string_view token) {
     token.remove_prefix(sequence.length);
   }
   return bytes;
+}
+
+std::string byte_level_from_bytes(std::string_view bytes) {
+  std::string token;
+  token.reserve(bytes.size() * 2);
+  for (const char byte : bytes) append_utf8(token, kCharacters[static_cast<uint8_t>(byte)]);
+  return token;
+}
+
+std::optional<uint8_t> byte_of_fallback_token(std::string_view token) {
+  if (token.size() != 6 || token.substr(0, 3) != "<0x" || token[5] != '>') return std::nullopt;
+  uint32_t value = 0;
+  for (const char c : token.substr(3, 2)) {
+    const char lower = c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c;
+    if (lower >= '0' && lower <= '9') {
+      value = value * 16 + static_cast<uint32_t>(lower - '0');
+    } else if (lower >= 'a' && lower <= 'f') {
+      value = value * 16 + static_cast<uint32_t>(lower - 'a') + 10;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return static_cast<uint8_t>(value);
 }
 
 }  // namespace tandem

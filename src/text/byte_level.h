@@ -3,7 +3,6 @@
 // code points from U+0100 on, in order.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,5 +14,10 @@ namespace tandem {
 std::optional<uint8_t> byte_of_byte_level(char32_t code_point);
 // The bytes that a vocabulary entry stands for; nothing if a character is outside of the alphabet.
 std::optional<std::string> bytes_from_byte_level(std::string_view token);
+// The other way round: each byte as its character.
+std::string byte_level_from_bytes(std::string_view bytes);
+
+// The byte of a token "<0xNN>", as tokenizers write bytes that are not in a vocabulary of characters.
+std::optional<uint8_t> byte_of_fallback_token(std::string_view token);
 
 }  // namespace tandem

@@ -3,12 +3,14 @@
 
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tandem/status.h"
 #include "text/regex.h"
+#include "text/split_patterns.h"
 #include "text/tokenizer_spec.h"
 
 namespace tandem {
@@ -16,14 +18,19 @@ namespace tandem {
 // The compiled steps. Immutable; each call to the tokenizer has a PreTokenizerRun of its own.
 class PreTokenizer {
  public:
-  static Result<PreTokenizer> create(const std::vector<PreTokenizerStep>& steps);
+  // Without `use_known_patterns`, all patterns are run as regular expressions.
+  static Result<PreTokenizer> create(std::span<const PreTokenizerStep> steps, bool use_known_patterns = true);
 
  private:
   friend class PreTokenizerRun;
   struct Step {
-    PreTokenizerKind kind;
-    SplitBehavior behavior;
-    bool invert;
+    PreTokenizerKind kind{};
+    SplitBehavior behavior{};
+    bool invert = false;
+    PrependScheme scheme{};  // Metaspace.
+    bool split = false;      // Metaspace.
+    std::string pattern;
+    std::optional<KnownPattern> known;
     std::optional<Regex> regex;
     std::optional<Regex> wide_regex;  // For texts with characters newer than PCRE2's tables; absent if it is the same.
   };
@@ -35,8 +42,9 @@ class PreTokenizerRun {
   explicit PreTokenizerRun(const PreTokenizer& pre_tokenizer);
 
   // The words of `text` (valid UTF-8). They point into `text` or into strings that this object keeps as long as it
-  // lives; the list itself is good until the next call.
-  Result<const std::vector<std::string_view>*> split(std::string_view text);
+  // lives; the list itself is good until the next call. `at_start` says that the text is the beginning of what the
+  // user gave, which matters to Metaspace's scheme "first".
+  Result<const std::vector<std::string_view>*> split(std::string_view text, bool at_start);
 
  private:
   struct Piece {
@@ -44,11 +52,15 @@ class PreTokenizerRun {
     size_t end;
     bool is_match;
   };
+  using Step = PreTokenizer::Step;
 
-  Status split_piece(size_t step, std::string_view text, std::vector<std::string_view>& out);
-  Status find_pieces(size_t step, std::string_view text);
-  void emit(SplitBehavior behavior, std::string_view text, std::vector<std::string_view>& out);
-  RegexMatcher& matcher(size_t step);
+  Status split_piece(size_t index, std::string_view text, bool at_start);
+  Status find_pieces(size_t index, std::string_view text);
+  template <typename IsMatch>
+  void find_characters(std::string_view text, IsMatch&& is_match);
+  void find_words(std::string_view text);
+  void emit(SplitBehavior behavior, std::string_view text);
+  RegexMatcher& matcher(size_t index);
 
   const PreTokenizer& pre_tokenizer_;
   std::vector<std::optional<RegexMatcher>> matchers_;
@@ -57,7 +69,7 @@ class PreTokenizerRun {
   std::vector<std::string_view> words_;
   std::vector<std::string_view> next_;
   std::vector<Piece> pieces_;
-  std::deque<std::string> prefixed_;
+  std::deque<std::string> kept_;  // Words that are not in the text as they are.
 };
 
 }  // namespace tandem

@@ -4,14 +4,15 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/byte_level.h"
-#include "text/gzip.h"
+#include "text/decoder.h"
+#include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/tokenizer_blob.h"
-#include "text/unicode.h"
+#include "text/tokenizer_json.h"
+#include "text/unigram.h"
 #include "text/utf8.h"
 
 namespace tandem {
@@ -19,6 +20,8 @@ namespace {
 
 constexpr uint64_t kMaxJsonBytes = 256u << 20;
 constexpr size_t kMaxTextBytes = 1u << 30;
+// The buffers for a word have some 20 times its size. Only tokenizers without a pre-tokenizer meet long words.
+constexpr size_t kMaxWordBytes = 64u << 20;
 
 // Remembers where in a call's output the ids of a word are, so that a word that comes again costs a copy.
 class WordCache {
@@ -71,9 +74,43 @@ struct Tokenizer::Impl {
   TokenizerBlob blob;
   AddedTokenMatcher raw;
   AddedTokenMatcher normal;
-  std::vector<NormalizerKind> normalizers;
+  Normalizer normalizer;
   PreTokenizer pre_tokenizer;
+  Decoder decoder;
+  double lowest_score = 0;  // Unigram.
 };
+
+namespace {
+
+// Encodes the words of one call.
+class WordEncoder {
+ public:
+  WordEncoder(const TokenizerBlob& blob, double lowest_score, size_t text_bytes) : cache_(text_bytes) {
+    if (blob.model() == ModelKind::kUnigram) {
+      unigram_.emplace(blob, lowest_score);
+    } else {
+      bpe_.emplace(blob);
+    }
+  }
+
+  Status encode(std::string_view word, std::vector<int32_t>& ids) {
+    if (cache_.append(word, ids)) return ok_status();
+    if (word.size() > kMaxWordBytes) {
+      return invalid_argument("the text has a word of {} bytes; {} are the most", word.size(), kMaxWordBytes);
+    }
+    const size_t begin = ids.size();
+    TANDEM_TRY(bpe_ ? bpe_->encode(word, ids) : unigram_->encode(word, ids));
+    cache_.remember(word, begin, ids.size());
+    return ok_status();
+  }
+
+ private:
+  WordCache cache_;
+  std::optional<BpeEncoder> bpe_;
+  std::optional<UnigramEncoder> unigram_;
+};
+
+}  // namespace
 
 Result<Tokenizer> Tokenizer::open(std::vector<uint8_t> owned, std::span<const uint8_t> blob) {
   auto impl = std::make_shared<Impl>();
@@ -81,35 +118,28 @@ Result<Tokenizer> Tokenizer::open(std::vector<uint8_t> owned, std::span<const ui
   TANDEM_ASSIGN(impl->blob, TokenizerBlob::open(impl->owned.empty() ? blob : impl->owned));
   impl->raw = AddedTokenMatcher(impl->blob, false);
   impl->normal = AddedTokenMatcher(impl->blob, true);
-  impl->normalizers = impl->blob.normalizers();
+  TANDEM_ASSIGN(impl->normalizer, Normalizer::create(impl->blob.normalizers()));
   TANDEM_ASSIGN(impl->pre_tokenizer, PreTokenizer::create(impl->blob.pre_tokenizers()));
+  TANDEM_ASSIGN(impl->decoder, Decoder::create(impl->blob.decoders(), impl->blob.byte_level()));
+  if (impl->blob.model() == ModelKind::kUnigram) impl->lowest_score = lowest_score(impl->blob);
   return Tokenizer(std::move(impl));
+}
+
+Result<Tokenizer> Tokenizer::from_spec(const TokenizerSpec& spec) {
+  TANDEM_ASSIGN(std::vector<uint8_t> blob, TokenizerBlob::build(spec));
+  return open(std::move(blob), {});
 }
 
 Result<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json) {
   if (tokenizer_json.size() > kMaxJsonBytes) {
     return corrupt("tokenizer.json has {} bytes, more than such a file can have", tokenizer_json.size());
   }
-  std::vector<uint8_t> blob;
+  TokenizerSpec spec;
   {
     TANDEM_ASSIGN(const Json json, parse_json(tokenizer_json, "tokenizer.json"));
-    TANDEM_ASSIGN(const TokenizerSpec spec, read_tokenizer_spec(json));
-    TANDEM_ASSIGN(blob, TokenizerBlob::build(spec));
+    TANDEM_ASSIGN(spec, read_tokenizer_json(json));
   }
-  return open(std::move(blob), {});
-}
-
-Result<Tokenizer> Tokenizer::from_file(const std::filesystem::path& path) {
-  TANDEM_ASSIGN(const MappedFile file, MappedFile::open(path));
-  const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  const auto read = [&]() -> Result<Tokenizer> {
-    if (!is_gzip(bytes)) return from_json(bytes);
-    TANDEM_ASSIGN(const std::string json, gunzip(bytes, kMaxJsonBytes));
-    return from_json(json);
-  };
-  Result<Tokenizer> tokenizer = read();
-  if (!tokenizer.ok()) return with_context(std::move(tokenizer).error(), "{}", path.string());
-  return tokenizer;
+  return from_spec(spec);
 }
 
 Result<Tokenizer> Tokenizer::from_blob(std::span<const uint8_t> blob) { return open({}, blob); }
@@ -140,17 +170,13 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
   std::vector<TextSection> sections;
   std::deque<std::string> normalized;  // Keeps its strings in place: the cache points at words.
   std::optional<PreTokenizerRun> pre_tokenizer;
-  BpeEncoder bpe(impl.blob);
-  WordCache cache(text.size());
+  WordEncoder encoder(impl.blob, impl.lowest_score, text.size());
   for (const TextSection& raw : raw_sections) {
     if (raw.token) {
       ids.push_back(static_cast<int32_t>(*raw.token));
       continue;
     }
-    std::string_view run = raw.text;
-    if (!impl.normalizers.empty() && !is_trivially_nfc(run)) {
-      run = normalized.emplace_back(normalize(impl.normalizers, run));
-    }
+    TANDEM_ASSIGN(const std::string_view run, impl.normalizer.normalize(raw.text, normalized));
     sections.clear();
     impl.normal.split(impl.blob, run, sections);
     for (const TextSection& section : sections) {
@@ -159,13 +185,9 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
         continue;
       }
       if (!pre_tokenizer) pre_tokenizer.emplace(impl.pre_tokenizer);
-      TANDEM_ASSIGN(const std::vector<std::string_view>* words, pre_tokenizer->split(section.text));
-      for (const std::string_view word : *words) {
-        if (cache.append(word, ids)) continue;
-        const size_t begin = ids.size();
-        TANDEM_TRY(bpe.encode(word, ids));
-        cache.remember(word, begin, ids.size());
-      }
+      const bool at_start = raw.text.data() == text.data() && section.text.data() == run.data();
+      TANDEM_ASSIGN(const std::vector<std::string_view>* words, pre_tokenizer->split(section.text, at_start));
+      for (const std::string_view word : *words) TANDEM_TRY(encoder.encode(word, ids));
     }
   }
   if (add_special) {
@@ -175,29 +197,40 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
-  std::string bytes;
-  for (const int32_t id : ids) {
-    if (id < 0) continue;
-    const TokenView token = impl_->blob.token(static_cast<uint32_t>(id));
-    if (skip_special && (token.flags & kTokenSpecial) != 0) continue;
-    bytes.append(token.bytes);
-  }
-  if (is_valid_utf8(bytes)) return bytes;
+  DecodeStream stream(impl_->decoder);
   std::string text;
-  append_utf8_lossy(text, bytes);
-  return text;
+  if (impl_->blob.byte_level()) {  // The same as below, at once.
+    for (const int32_t id : ids) text.append(decoded_token(id, skip_special).value_or(std::string_view()));
+    if (is_valid_utf8(text)) return text;
+    text = stream.push(text);
+    return text.append(stream.flush());
+  }
+  for (const int32_t id : ids) {
+    if (const auto token = decoded_token(id, skip_special)) text.append(stream.push(*token));
+  }
+  return text.append(stream.flush());
+}
+
+const Decoder& Tokenizer::decoder() const { return impl_->decoder; }
+
+std::optional<std::string_view> Tokenizer::decoded_token(int32_t id, bool skip_special) const {
+  if (id < 0) return std::nullopt;
+  const TokenView token = impl_->blob.token(static_cast<uint32_t>(id));
+  if ((token.flags & kTokenPresent) == 0 || (skip_special && (token.flags & kTokenSpecial) != 0)) return std::nullopt;
+  return impl_->blob.decoded(static_cast<uint32_t>(id), token);
 }
 
 int32_t Tokenizer::vocab_size() const { return static_cast<int32_t>(impl_->blob.vocab_size()); }
 
 std::optional<int32_t> Tokenizer::token_to_id(std::string_view token) const {
-  const auto find = [&](std::string_view written) {
-    const std::optional<std::string> bytes = bytes_from_byte_level(written);
-    return bytes ? impl_->blob.find(*bytes, false) : impl_->blob.find(written, true);
-  };
-  std::optional<uint32_t> id = find(token);
-  // Added tokens that are matched in normalized text are kept in normalized form.
-  if (!id && !impl_->normalizers.empty() && is_valid_utf8(token)) id = find(normalize(impl_->normalizers, token));
+  std::optional<uint32_t> id;
+  if (!impl_->blob.byte_level()) {
+    id = impl_->blob.find(token, false);
+  } else if (const std::optional<std::string> bytes = bytes_from_byte_level(token)) {
+    id = impl_->blob.find(*bytes, false);
+  } else {
+    id = impl_->blob.find(token, true);
+  }
   if (!id) return std::nullopt;
   return static_cast<int32_t>(*id);
 }

@@ -1,11 +1,12 @@
-// Text to token ids and back, exactly as the Hugging Face `tokenizers` library does it for byte-level BPE.
+// Text to token ids and back, exactly as the Hugging Face `tokenizers` library does it: BPE over bytes or over
+// characters, and Unigram.
 //
 //   auto tokenizer = Tokenizer::from_file("checkpoint/tokenizer.json");
 //   auto ids = tokenizer->encode("Once upon a time", /*add_special=*/true);
 //   std::string text = tokenizer->decode(*ids, /*skip_special=*/true);
 //
-// Read from tokenizer.json when a model is compiled; at run time the compiled form (serialize(), from_blob()) is used
-// where it lies in the artifact. Both ways run the same code: from_json() compiles, then opens what it compiled.
+// Read from a checkpoint's files when a model is compiled; at run time the compiled form (serialize(), from_blob()) is
+// used where it lies in the artifact. Both ways run the same code: from_spec() compiles, then opens what it compiled.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +22,23 @@
 
 namespace tandem {
 
+class Decoder;
+struct TokenizerSpec;
+
 // Immutable and thread-safe; copies are cheap and share the tables.
 class Tokenizer {
  public:
-  // The text of a tokenizer.json. What is not supported yet is refused by name (kUnsupported).
-  static Result<Tokenizer> from_json(std::string_view tokenizer_json);
-  // A tokenizer.json, plain or compressed by gzip.
+  // The tokenizer of a checkpoint's folder, from whichever of these it has, the first that is there: tokenizer.json
+  // (or .gz), tokenizer.model (sentencepiece or tiktoken), qwen.tiktoken, vocab.json with merges.txt, tokenizer.bin
+  // (llama2.c). Nothing if it has none. What the older files do not say is read from tokenizer_config.json,
+  // special_tokens_map.json and added_tokens.json beside them. A `file` that the checkpoint names goes first.
+  static Result<std::optional<Tokenizer>> from_directory(const std::filesystem::path& folder,
+                                                         const std::optional<std::filesystem::path>& file = {});
+  // One of these files, whatever it is called; a vocab.json needs its merges.txt beside it.
   static Result<Tokenizer> from_file(const std::filesystem::path& path);
+  // The text of a tokenizer.json. What is not supported is refused by name (kUnsupported).
+  static Result<Tokenizer> from_json(std::string_view tokenizer_json);
+  static Result<Tokenizer> from_spec(const TokenizerSpec& spec);
   // What serialize() gave. Used in place: `blob` must outlive the tokenizer and all its copies. Any bytes are safe.
   static Result<Tokenizer> from_blob(std::span<const uint8_t> blob);
   // The compiled form, for an artifact.
@@ -47,8 +58,13 @@ class Tokenizer {
   std::optional<int32_t> token_to_id(std::string_view token) const;
   // True for tokens that decode(…, skip_special) leaves out.
   bool is_special(int32_t id) const;
-  // The bytes that decode() puts for this id: not always whole characters. Empty for an id that is not in use.
+  // What the token stands for: its bytes in a byte-level tokenizer (not always whole characters), else its name. Empty
+  // for an id that is not in use.
   std::string_view token_bytes(int32_t id) const;
+
+  // For StreamDecoder: how tokens become text, and a token as the decoder takes it; nothing if it is left out.
+  const Decoder& decoder() const;
+  std::optional<std::string_view> decoded_token(int32_t id, bool skip_special) const;
 
  private:
   struct Impl;

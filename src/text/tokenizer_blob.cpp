@@ -1,6 +1,7 @@
 #include "text/tokenizer_blob.h"
 
 #include <bit>
+#include <cstddef>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -44,26 +45,47 @@ uint64_t TokenizerBlob::hash_pair(uint32_t left, uint32_t right, uint64_t seed) 
 }
 
 Result<TokenizerBlob> TokenizerBlob::open(std::span<const uint8_t> bytes) {
-  Header header;
-  if (bytes.size() < sizeof header) return corrupt("the compiled tokenizer is cut off in its header");
-  std::memcpy(&header, bytes.data(), sizeof header);
+  Header header{};
+  constexpr size_t kHeadBytes = offsetof(Header, sections);
+  if (bytes.size() < kHeadBytes) return corrupt("the compiled tokenizer is cut off in its header");
+  std::memcpy(&header, bytes.data(), kHeadBytes);
   if (std::memcmp(header.magic, "TDMTOKEN", 8) != 0) return corrupt("these bytes are not a compiled tokenizer");
-  if (header.version != kVersion) {
-    return unsupported("the compiled tokenizer has version {}, this build reads {}; compile the model again",
+  if (header.version < 1 || header.version > kVersion) {
+    return unsupported("the compiled tokenizer has version {}, this build reads up to {}; compile the model again",
                        header.version, kVersion);
   }
+  const size_t section_count = header.version == 1 ? kFirstVersionSections : size_t{kSectionCount};
+  const size_t table_bytes = section_count * sizeof header.sections[0];
+  if (bytes.size() - kHeadBytes < table_bytes) return corrupt("the compiled tokenizer is cut off in its header");
+  std::memcpy(header.sections, bytes.data() + kHeadBytes, table_bytes);
   if (header.size != bytes.size()) {
     return corrupt("the compiled tokenizer says it has {} bytes, but {} are there", header.size, bytes.size());
   }
   if ((header.flags & ~uint32_t{kKnownFlags}) != 0) return corrupt("the compiled tokenizer has unknown flags");
 
+  if (header.version == 1) header.flags |= kByteLevel;
+
   TokenizerBlob blob;
   blob.bytes_ = bytes;
-  constexpr std::array<uint64_t, kSectionCount> kRecordBytes = {
-      1, kTokenBytes, 4, kMergeBytes, 4, kAddedBytes, kAddedBytes, 4, kStepBytes, 4, 4};
-  for (size_t i = 0; i < kSectionCount; ++i) {
+  blob.version_ = header.version;
+  const std::array<uint64_t, kSectionCount> record_bytes = {1,  // The pool.
+                                                            kTokenBytes,
+                                                            4,
+                                                            kMergeBytes,
+                                                            4,
+                                                            kAddedBytes,
+                                                            kAddedBytes,
+                                                            blob.step_bytes(kNormalizers),
+                                                            blob.step_bytes(kSteps),
+                                                            4,
+                                                            4,
+                                                            kStepBytes,
+                                                            kDecodeAsBytes,
+                                                            kScoreBytes,
+                                                            kTrieBytes};
+  for (size_t i = 0; i < section_count; ++i) {
     const auto& section = header.sections[i];
-    if (!range_inside(section.offset, section.size, bytes.size()) || section.size % kRecordBytes[i] != 0) {
+    if (!range_inside(section.offset, section.size, bytes.size()) || section.size % record_bytes[i] != 0) {
       return corrupt("section {} of the compiled tokenizer lies outside of it", i);
     }
     blob.sections_[i] = {bytes.data() + section.offset, section.size};
@@ -79,6 +101,10 @@ Result<TokenizerBlob> TokenizerBlob::open(std::span<const uint8_t> bytes) {
   }
   if (header.unk_id != kNoToken && header.unk_id >= header.vocab_size) {
     return corrupt("the compiled tokenizer's unknown token is not in its vocabulary");
+  }
+  const uint64_t scores = blob.sections_[kScores].size / kScoreBytes;
+  if ((header.flags & kUnigram) != 0 ? scores != header.vocab_size : scores != 0) {
+    return corrupt("the compiled tokenizer does not have a score for each token");
   }
   blob.flags_ = header.flags;
   blob.vocab_size_ = header.vocab_size;
@@ -103,30 +129,36 @@ Status TokenizerBlob::read_small_sections() {
   }
   TANDEM_TRY(check_added(false));
   TANDEM_TRY(check_added(true));
-  for (const Section section : {kNormalizers, kSteps, kPrefix, kSuffix}) {
+  for (const Section section : {kPrefix, kSuffix}) {
     if (sections_[section].size > kMaxSmallRecords * 4) return corrupt("a list of the compiled tokenizer is too long");
   }
-  for (uint64_t at = 0; at < sections_[kNormalizers].size; at += 4) {
-    if (load(sections_[kNormalizers].data + at) != static_cast<uint32_t>(NormalizerKind::kNfc)) {
-      return unsupported("the compiled tokenizer has a normalizer that this build does not know");
-    }
-  }
-  for (uint64_t at = 0; at < sections_[kSteps].size; at += kStepBytes) {
-    const uint8_t* step = sections_[kSteps].data + at;
-    const uint32_t kind = load(step);
-    if (kind < static_cast<uint32_t>(PreTokenizerKind::kAddPrefixSpace) ||
-        kind > static_cast<uint32_t>(PreTokenizerKind::kDigits) ||
-        (load(step + 4) & 0xff) > static_cast<uint32_t>(SplitBehavior::kContiguous)) {
-      return unsupported("the compiled tokenizer has a pre-tokenizer that this build does not know");
-    }
-    if (!range_inside(load(step + 8), load(step + 12), sections_[kPool].size)) {
-      return corrupt("a pattern of the compiled tokenizer lies outside of it");
-    }
-  }
+  TANDEM_TRY(check_steps(kNormalizers, static_cast<uint32_t>(NormalizerKind::kCharsMap)));
+  TANDEM_TRY(check_steps(kSteps, static_cast<uint32_t>(PreTokenizerKind::kWhitespaceSplit)));
+  TANDEM_TRY(check_steps(kDecoders, static_cast<uint32_t>(DecoderKind::kBpe)));
   for (const auto& [section, ids] : {std::pair{kPrefix, &prefix_}, std::pair{kSuffix, &suffix_}}) {
     for (uint64_t at = 0; at < sections_[section].size; at += 4) {
       ids->push_back(load(sections_[section].data + at));
       if (ids->back() >= kMaxTokenId) return corrupt("the compiled tokenizer adds a token with an impossible id");
+    }
+  }
+  return ok_status();
+}
+
+Status TokenizerBlob::check_steps(Section section, uint32_t last_kind) const {
+  // A pre-tokenizer of a file can be several steps here.
+  const size_t bytes = step_bytes(section);
+  if (sections_[section].size > 4 * kMaxTokenizerSteps * bytes) {
+    return corrupt("a list of the compiled tokenizer is too long");
+  }
+  for (uint64_t at = 0; at < sections_[section].size; at += bytes) {
+    const uint8_t* record = sections_[section].data + at;
+    if (load(record) < 1 || load(record) > last_kind) {
+      return unsupported("the compiled tokenizer has a step that this build does not know; compile the model again");
+    }
+    for (size_t text = 8; text < bytes; text += 8) {
+      if (!range_inside(load(record + text), load(record + text + 4), sections_[kPool].size)) {
+        return corrupt("a pattern of the compiled tokenizer lies outside of it");
+      }
     }
   }
   return ok_status();
@@ -198,26 +230,54 @@ AddedRecord TokenizerBlob::added_token(bool normalized, size_t index) const {
   return {pooled(load(record), load(record + 4)), load(record + 8), load(record + 12)};
 }
 
-std::vector<NormalizerKind> TokenizerBlob::normalizers() const {
-  std::vector<NormalizerKind> kinds;
-  for (uint64_t at = 0; at < sections_[kNormalizers].size; at += 4) {
-    kinds.push_back(static_cast<NormalizerKind>(load(sections_[kNormalizers].data + at)));
+std::string_view TokenizerBlob::decoded(uint32_t id, const TokenView& token) const {
+  if ((token.flags & kTokenDecodesAs) == 0) return token.bytes;
+  const Bytes& records = sections_[kDecodeAs];
+  uint64_t low = 0;
+  uint64_t high = records.size / kDecodeAsBytes;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    const uint8_t* record = records.data + middle * kDecodeAsBytes;
+    if (load(record) == id) return pooled(load(record + 4), load(record + 8));
+    if (load(record) < id) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
   }
-  return kinds;
+  return token.bytes;
 }
 
-std::vector<PreTokenizerStep> TokenizerBlob::pre_tokenizers() const {
-  std::vector<PreTokenizerStep> steps;
-  for (uint64_t at = 0; at < sections_[kSteps].size; at += kStepBytes) {
-    const uint8_t* record = sections_[kSteps].data + at;
-    PreTokenizerStep step;
-    step.kind = static_cast<PreTokenizerKind>(load(record));
-    step.behavior = static_cast<SplitBehavior>(load(record + 4) & 0xff);
-    step.invert = (load(record + 4) & 0x100) != 0;
-    step.pattern = pooled(load(record + 8), load(record + 12));
-    steps.push_back(std::move(step));
+double TokenizerBlob::score(uint32_t id) const {
+  double score = 0;
+  if (id < vocab_size_ && model() == ModelKind::kUnigram) {
+    std::memcpy(&score, sections_[kScores].data + uint64_t{id} * kScoreBytes, sizeof score);
   }
-  return steps;
+  return score;
+}
+
+TokenizerBlob::TrieNode TokenizerBlob::trie_node(uint64_t index) const {
+  if (index >= sections_[kTrie].size / kTrieBytes) return {};
+  const uint8_t* record = sections_[kTrie].data + index * kTrieBytes;
+  const uint32_t id = load(record + 4);
+  return {load(record), (load(record + 8) >> 8) & 0x1ff, id < vocab_size_ ? id : kNoToken};
+}
+
+std::optional<TokenizerBlob::TrieNode> TokenizerBlob::trie_child(const TrieNode& node, uint8_t label) const {
+  uint64_t low = node.first_child;
+  uint64_t high = low + node.child_count;
+  if (high > sections_[kTrie].size / kTrieBytes) return std::nullopt;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    const uint32_t found = load(sections_[kTrie].data + middle * kTrieBytes + 8) & 0xff;
+    if (found == label) return trie_node(middle);
+    if (found < label) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace tandem

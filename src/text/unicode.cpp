@@ -3,41 +3,96 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
 #include <iterator>
-#include <vector>
 
 #include "text/unicode_additions.h"
-#include "text/utf8.h"
 
 namespace tandem {
 namespace {
 
-// The library's NFC has the tables of Unicode 9. Later characters that have a combining class, a decomposition or a
-// composition are inert to it, and so they must be here. Sorted.
-constexpr struct {
+struct Range {
   char32_t first;
   char32_t last;
-} kLaterThanNfcTables[] = {
-    {0x07fd, 0x07fd},   {0x0897, 0x089f},   {0x08ca, 0x08d3},   {0x09fe, 0x09fe},   {0x0c3c, 0x0c3c},
-    {0x0d3b, 0x0d3c},   {0x0eba, 0x0eba},   {0x1715, 0x1715},   {0x1abf, 0x1ace},   {0x1df6, 0x1dfa},
-    {0xa82c, 0xa82c},   {0x105c9, 0x105c9}, {0x105d2, 0x105d2}, {0x105da, 0x105da}, {0x105e4, 0x105e4},
-    {0x10d24, 0x10d27}, {0x10d69, 0x10d6d}, {0x10eab, 0x10eac}, {0x10efc, 0x10eff}, {0x10f46, 0x10f50},
-    {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x1133b, 0x1133b}, {0x11383, 0x11383}, {0x11385, 0x11385},
-    {0x1138e, 0x1138e}, {0x11391, 0x11391}, {0x113b8, 0x113bb}, {0x113c2, 0x113c2}, {0x113c5, 0x113c5},
-    {0x113c7, 0x113c9}, {0x113ce, 0x113d0}, {0x113e1, 0x113e2}, {0x1145e, 0x1145e}, {0x11839, 0x1183a},
-    {0x11930, 0x11930}, {0x11938, 0x11938}, {0x1193d, 0x1193e}, {0x11943, 0x11943}, {0x119e0, 0x119e0},
-    {0x11a34, 0x11a34}, {0x11a47, 0x11a47}, {0x11a99, 0x11a99}, {0x11d42, 0x11d42}, {0x11d44, 0x11d45},
-    {0x11d97, 0x11d97}, {0x11f41, 0x11f42}, {0x1611e, 0x16129}, {0x1612f, 0x1612f}, {0x16d63, 0x16d63},
-    {0x16d67, 0x16d6a}, {0x16ff0, 0x16ff1}, {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae},
-    {0x1e2ec, 0x1e2ef}, {0x1e4ec, 0x1e4ef}, {0x1e5ee, 0x1e5ef},
 };
 
-bool is_inert_in_nfc(char32_t c) {
-  if (c < kLaterThanNfcTables[0].first) return false;
-  const auto* after = std::upper_bound(std::begin(kLaterThanNfcTables), std::end(kLaterThanNfcTables), c,
-                                       [](char32_t value, const auto& range) { return value < range.first; });
-  return after != std::begin(kLaterThanNfcTables) && c <= std::prev(after)->last;
+// Marks that are newer than Unicode 9. Sorted.
+constexpr Range kLaterMarks[] = {
+    {0x07fd, 0x07fd},   {0x0897, 0x089f},   {0x08ca, 0x08d3},   {0x09fe, 0x09fe},   {0x0afa, 0x0aff},
+    {0x0b55, 0x0b55},   {0x0c04, 0x0c04},   {0x0c3c, 0x0c3c},   {0x0cf3, 0x0cf3},   {0x0d00, 0x0d00},
+    {0x0d3b, 0x0d3c},   {0x0d81, 0x0d81},   {0x0eba, 0x0eba},   {0x0ece, 0x0ece},   {0x1715, 0x1715},
+    {0x180f, 0x180f},   {0x1abf, 0x1add},   {0x1ae0, 0x1aeb},   {0x1cf7, 0x1cf7},   {0x1df6, 0x1dfa},
+    {0xa82c, 0xa82c},   {0xa8ff, 0xa8ff},   {0x10d24, 0x10d27}, {0x10d69, 0x10d6d}, {0x10eab, 0x10eac},
+    {0x10efa, 0x10eff}, {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x11073, 0x11074},
+    {0x110c2, 0x110c2}, {0x11145, 0x11146}, {0x111c9, 0x111c9}, {0x111ce, 0x111cf}, {0x11241, 0x11241},
+    {0x1133b, 0x1133b}, {0x113b8, 0x113e2}, {0x1145e, 0x1145e}, {0x1182c, 0x1183a}, {0x11930, 0x11943},
+    {0x119d1, 0x119e4}, {0x11a01, 0x11a0a}, {0x11a33, 0x11a3e}, {0x11a47, 0x11a47}, {0x11a51, 0x11a5b},
+    {0x11a8a, 0x11a99}, {0x11b60, 0x11b67}, {0x11d31, 0x11d47}, {0x11d8a, 0x11d97}, {0x11ef3, 0x11ef6},
+    {0x11f00, 0x11f03}, {0x11f34, 0x11f42}, {0x11f5a, 0x11f5a}, {0x13440, 0x13440}, {0x13447, 0x13455},
+    {0x1611e, 0x1612f}, {0x16f4f, 0x16f4f}, {0x16f7f, 0x16f87}, {0x16fe4, 0x16fe4}, {0x16ff0, 0x16ff1},
+    {0x1cf00, 0x1cf46}, {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef},
+    {0x1e4ec, 0x1e4ef}, {0x1e5ee, 0x1e5ef}, {0x1e6e3, 0x1e6f5},
+};
+
+// Punctuation that is newer than Unicode 8. Sorted.
+constexpr Range kLaterPunctuation[] = {
+    {0x061d, 0x061d},   {0x09fd, 0x09fd},   {0x0a76, 0x0a76},   {0x0c77, 0x0c77},   {0x0c84, 0x0c84},
+    {0x1b4e, 0x1b4f},   {0x1b7d, 0x1b7f},   {0x2e43, 0x2e4f},   {0x2e52, 0x2e5d},   {0x10d6e, 0x10d6e},
+    {0x10ead, 0x10ead}, {0x10ed0, 0x10ed8}, {0x10f55, 0x10f59}, {0x10f86, 0x10f89}, {0x113d4, 0x113d8},
+    {0x1144b, 0x1144f}, {0x1145a, 0x1145b}, {0x1145d, 0x1145d}, {0x11660, 0x1166c}, {0x116b9, 0x116b9},
+    {0x1183b, 0x1183b}, {0x11944, 0x11946}, {0x119e2, 0x119e2}, {0x11a3f, 0x11a46}, {0x11a9a, 0x11a9c},
+    {0x11a9e, 0x11aa2}, {0x11b00, 0x11b09}, {0x11be1, 0x11be1}, {0x11c41, 0x11c45}, {0x11c70, 0x11c71},
+    {0x11ef7, 0x11ef8}, {0x11f43, 0x11f4f}, {0x11fff, 0x11fff}, {0x12ff1, 0x12ff2}, {0x16d6d, 0x16d6f},
+    {0x16e97, 0x16e9a}, {0x16fe2, 0x16fe2}, {0x1e5ff, 0x1e5ff}, {0x1e95e, 0x1e95f},
+};
+
+template <size_t kCount>
+bool is_in(const Range (&ranges)[kCount], char32_t c) {
+  if (c < ranges[0].first) return false;
+  const auto* after = std::upper_bound(std::begin(ranges), std::end(ranges), c,
+                                       [](char32_t value, const Range& range) { return value < range.first; });
+  return after != std::begin(ranges) && c <= std::prev(after)->last;
+}
+
+CharacterClass class_of_name(const char* category) {
+  switch (category[0]) {
+    case 'L':
+      return category[1] == 'u' || category[1] == 't' ? kClassUpper
+             : category[1] == 'l'                     ? kClassLower
+                                                      : kClassOtherLetter;
+    case 'M': return kClassMark;
+    case 'N': return kClassNumber;
+    default: return kClassOther;
+  }
+}
+
+CharacterClass look_up_class(char32_t c) {
+  if (is_white_space(c)) return kClassWhiteSpace;
+  if (const UnicodeAddition* addition = find_unicode_addition(c)) return class_of_name(addition->category);
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LT: return kClassUpper;
+    case UTF8PROC_CATEGORY_LL: return kClassLower;
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO: return kClassOtherLetter;
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME: return kClassMark;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO: return kClassNumber;
+    default: return kClassOther;
+  }
+}
+
+// The classes of the first 64 Ki characters, which are nearly all that texts have.
+const std::array<CharacterClass, 0x10000>& basic_classes() {
+  static const auto table = [] {
+    std::array<CharacterClass, 0x10000> classes{};
+    for (char32_t c = 0; c < classes.size(); ++c) classes[c] = look_up_class(c);
+    return classes;
+  }();
+  return table;
 }
 
 }  // namespace
@@ -48,106 +103,58 @@ bool is_white_space(char32_t c) {
          c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
+CharacterClass character_class(char32_t c) {
+  static const auto& basic = basic_classes();
+  if (c < basic.size()) return basic[c];
+  if (c >= 0x20000 && c < 0x2a6e0) return kClassOtherLetter;  // Chinese characters.
+  return look_up_class(c);
+}
+
 bool is_numeric(char32_t c) {
   if (c < 0x80) return c >= '0' && c <= '9';
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO: return true;
-    default: break;
-  }
   // Rust's tables are newer than unicode_additions.h: two ranges of Unicode 17.
-  if ((c >= 0x11de0 && c <= 0x11de9) || (c >= 0x16ff4 && c <= 0x16ff6)) return true;
-  if (c < 0x10d40) return false;  // The first number in there.
-  return std::any_of(unicode_additions().begin(), unicode_additions().end(), [&](const UnicodeAddition& addition) {
-    return addition.category[0] == 'N' && c >= addition.first && c <= addition.last;
-  });
+  return character_class(c) == kClassNumber || (c >= 0x11de0 && c <= 0x11de9) || (c >= 0x16ff4 && c <= 0x16ff6);
 }
 
 bool is_word_character(char32_t c) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC: return true;
-    default: break;
+  const CharacterClass kind = character_class(c);
+  if ((kind & (kClassLetter | kClassMark)) != 0) return true;
+  if (kind == kClassNumber) {
+    if (const UnicodeAddition* addition = find_unicode_addition(c)) return addition->category[1] != 'o';
+    return utf8proc_category(static_cast<utf8proc_int32_t>(c)) != UTF8PROC_CATEGORY_NO;
   }
   // Symbols that Unicode calls alphabetic (circled and squared letters), and the joiners.
-  return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
-         (c >= 0x1f170 && c <= 0x1f189) || c == 0x200c || c == 0x200d;
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_PC || (c >= 0x24b6 && c <= 0x24e9) ||
+         (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189) ||
+         c == 0x200c || c == 0x200d;
 }
 
-bool is_trivially_nfc(std::string_view text) {
-  // Lead bytes from 0xCC on begin U+0300 and above; nothing below composes with anything below.
-  return std::none_of(text.begin(), text.end(), [](char byte) { return static_cast<uint8_t>(byte) >= 0xcc; });
-}
-
-std::string nfc(std::string_view text) {
-  constexpr auto kDecompose = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
-  constexpr auto kCompose = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-
-  std::string result;
-  result.reserve(text.size() + 16);
-  std::vector<utf8proc_int32_t> points;
-  points.reserve(text.size() + 16);
-  // utf8proc's own decomposition of a whole string sorts marks by exchanging neighbours, which is quadratic: a
-  // megabyte of marks would hang it. So characters are decomposed one by one, and runs of marks sorted here.
-  const auto combining_class = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
-  size_t marks_from = 0;  // Everything in `points` from here on has a non-zero combining class.
-  const auto sort_marks = [&] {
-    if (points.size() - marks_from < 2) return;
-    std::stable_sort(points.begin() + static_cast<ptrdiff_t>(marks_from), points.end(),
-                     [&](utf8proc_int32_t a, utf8proc_int32_t b) { return combining_class(a) < combining_class(b); });
-  };
-  const auto add = [&](utf8proc_int32_t c) {
-    if (c < 0x300 || combining_class(c) == 0) {
-      sort_marks();
-      points.push_back(c);
-      marks_from = points.size();
-    } else {
-      points.push_back(c);
-    }
-  };
-  const auto finish = [&] {
-    sort_marks();
-    const utf8proc_ssize_t length =
-        utf8proc_normalize_utf32(points.data(), static_cast<utf8proc_ssize_t>(points.size()), kCompose);
-    for (utf8proc_ssize_t i = 0; i < length; ++i) append_utf8(result, static_cast<char32_t>(points[i]));
-    points.clear();
-    marks_from = 0;
-  };
-
-  while (!text.empty()) {
-    const Utf8Sequence sequence = next_valid_utf8(text);
-    text.remove_prefix(sequence.length);
-    const auto c = static_cast<utf8proc_int32_t>(sequence.code_point);
-    if (c < 0xc0) {
-      add(c);
-      continue;
-    }
-    if (is_inert_in_nfc(sequence.code_point)) {
-      finish();
-      append_utf8(result, sequence.code_point);
-      continue;
-    }
-    utf8proc_int32_t parts[16];  // The longest canonical decomposition has four code points.
-    int boundary = 0;
-    const utf8proc_ssize_t count = utf8proc_decompose_char(c, parts, 16, kDecompose, &boundary);
-    if (count < 1 || count > 16) {
-      add(c);
-      continue;
-    }
-    for (utf8proc_ssize_t i = 0; i < count; ++i) add(parts[i]);
+bool is_punctuation(char32_t c) {
+  if (c < 0x80) {
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
   }
-  finish();
-  return result;
+  if (c == 0x166d || c == 0x111c9) return true;  // No longer.
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_PC:
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO: return !is_in(kLaterPunctuation, c);
+    default: return false;
+  }
+}
+
+bool is_combining_mark(char32_t c) {
+  if (c < 0x300) return false;
+  if (c == 0x1cf2 || c == 0x1cf3) return true;  // No longer.
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME: return !is_in(kLaterMarks, c);
+    default: return false;
+  }
 }
 
 }  // namespace tandem

@@ -1,6 +1,10 @@
-// The few Unicode properties and the normal form that tokenizers ask for, on top of utf8proc's tables.
+// The few Unicode properties and the normal forms that tokenizers ask for, on top of utf8proc's tables.
+//
+// Each function follows the tables of the library that tokenizer.json is written for, which are of several versions of
+// Unicode: 9 for the normal forms and marks, 8 for punctuation, 16 for words, 17 for numbers and lower case.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,10 +16,32 @@ bool is_white_space(char32_t code_point);
 bool is_numeric(char32_t code_point);
 // \w of the Rust regex crate: Alphabetic, marks, decimal digits, connector punctuation and the two joiners.
 bool is_word_character(char32_t code_point);
+// General category P, and ASCII's other signs.
+bool is_punctuation(char32_t code_point);
+// General category M.
+bool is_combining_mark(char32_t code_point);
 
-// True if the text is certainly in NFC already (a quick test: it has nothing above U+02FF).
-bool is_trivially_nfc(std::string_view text);
-// The NFC form of valid UTF-8. Takes linear time, up to the sorting of a run of combining marks.
-std::string nfc(std::string_view text);
+// What the patterns of byte-level tokenizers tell apart, with the tables of Unicode 16.
+enum CharacterClass : uint8_t {
+  kClassOther = 0,
+  kClassUpper = 1,        // Lu, Lt
+  kClassLower = 2,        // Ll
+  kClassOtherLetter = 4,  // Lm, Lo
+  kClassLetter = 7,       // All of them.
+  kClassMark = 8,         // M
+  kClassNumber = 16,      // N
+  kClassWhiteSpace = 32,
+};
+CharacterClass character_class(char32_t code_point);
+
+enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
+
+// True if the text is certainly in NFC already: a quick test that knows the characters of most texts.
+bool is_quickly_nfc(std::string_view text);
+// The normal form of valid UTF-8. Takes linear time, up to the sorting of a run of combining marks.
+std::string normal_form(std::string_view text, NormalForm form);
+inline std::string nfc(std::string_view text) { return normal_form(text, NormalForm::kNfc); }
+// Each character's lower case, without regard to its neighbours (Rust's char::to_lowercase).
+std::string lower_case(std::string_view text);
 
 }  // namespace tandem

@@ -16,6 +16,8 @@ struct UnicodeAddition {
 };
 
 std::span<const UnicodeAddition> unicode_additions();
+// The row of a character, or nothing.
+const UnicodeAddition* find_unicode_addition(char32_t code_point);
 // True if the text (valid UTF-8) has one of them.
 bool has_unicode_additions(std::string_view text);
 

@@ -146,17 +146,23 @@ TEST(Tokenizer, RefusesByName) {
     EXPECT_EQ(error.code, code) << error.message;
     EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
   };
-  expect(changed("/model/type", "Unigram"), ErrorCode::kUnsupported,
-         "the tokenizer's model type \"Unigram\" is not supported yet");
+  expect(changed("/model/type", "Unigram"), ErrorCode::kCorrupt, "vocab");
   expect(changed("/model/type", "WordPiece"), ErrorCode::kUnsupported, "WordPiece");
-  expect(changed("/model/byte_fallback", true), ErrorCode::kUnsupported, "byte_fallback");
   expect(changed("/model/dropout", 0.1), ErrorCode::kUnsupported, "dropout");
   expect(changed("/model/end_of_word_suffix", "</w>"), ErrorCode::kUnsupported, "end_of_word_suffix");
-  expect(changed("/normalizer", {{"type", "Lowercase"}}), ErrorCode::kUnsupported, "Lowercase");
-  expect(changed("/pre_tokenizer", {{"type", "Metaspace"}}), ErrorCode::kUnsupported, "Metaspace");
-  expect(changed("/pre_tokenizer", nullptr), ErrorCode::kUnsupported, "ByteLevel");
+  expect(changed("/model/continuing_subword_prefix", "##"), ErrorCode::kUnsupported, "continuing_subword_prefix");
+  expect(changed("/normalizer", {{"type", "BertNormalizer"}}), ErrorCode::kUnsupported, "BertNormalizer");
+  expect(changed("/normalizer", {{"type", "Precompiled"}}), ErrorCode::kUnsupported, "Precompiled");
+  expect(changed("/normalizer", {{"type", "Prepend"}}), ErrorCode::kCorrupt, "prepend");
+  expect(changed("/pre_tokenizer", {{"type", "Metaspace"}}), ErrorCode::kCorrupt, "replacement");
+  expect(changed("/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "ab"}}), ErrorCode::kCorrupt, "ab");
+  expect(
+      changed("/pre_tokenizer",
+              {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}, {"add_prefix_space", false}}),
+      ErrorCode::kCorrupt, "first");
+  expect(changed("/pre_tokenizer", {{"type", "UnicodeScripts"}}), ErrorCode::kUnsupported, "UnicodeScripts");
   expect(changed("/decoder", {{"type", "WordPiece"}}), ErrorCode::kUnsupported, "WordPiece");
-  expect(changed("/decoder", nullptr), ErrorCode::kUnsupported, "decoder");
+  expect(changed("/decoder", {{"type", "CTC"}}), ErrorCode::kUnsupported, "CTC");
   expect(changed("/post_processor", {{"type", "BertProcessing"}}), ErrorCode::kUnsupported, "BertProcessing");
   expect(changed("/version", "2.0"), ErrorCode::kUnsupported, "2.0");
   expect(changed("/model/vocab/a", "x"), ErrorCode::kCorrupt, "\"a\"");
@@ -247,7 +253,7 @@ TEST(Blob, AnyDamageIsSafe) {
     EXPECT_FALSE(Tokenizer::from_blob(std::span(blob).first(length)).ok());
   }
   // Each 32-bit word of the header, and a sample of the rest, set to strange values.
-  for (size_t at = 0; at + 4 <= blob.size(); at += at < 256 ? 4 : 1021) {
+  for (size_t at = 0; at + 4 <= blob.size(); at += at < 320 ? 4 : 1021) {
     for (const uint32_t value : {0u, 1u, 0x7fffffffu, 0x80000000u, 0xffffffffu, 0x01000000u}) {
       std::vector<uint8_t> damaged = blob;
       std::memcpy(damaged.data() + at, &value, 4);
@@ -262,11 +268,37 @@ TEST(Blob, AnyDamageIsSafe) {
   EXPECT_EQ(*odd->encode("Once upon", false), *tokenizer->encode("Once upon", false));
 }
 
+TEST(Blob, TheFirstVersionIsStillRead) {
+  // A compiled model of the first release has its tokenizer somewhere inside.
+  const auto path = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/artifact/v1.tdm";
+  const Result<MappedFile> file = MappedFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const std::string_view bytes(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  const size_t at = bytes.find("TDMTOKEN");
+  ASSERT_NE(at, std::string_view::npos);
+  uint64_t size = 0;
+  std::memcpy(&size, bytes.data() + at + 16, sizeof size);
+  ASSERT_EQ(bytes[at + 8], 1);
+  const std::vector<uint8_t> blob(file->bytes().begin() + static_cast<ptrdiff_t>(at),
+                                  file->bytes().begin() + static_cast<ptrdiff_t>(at + size));
+  const Result<Tokenizer> tokenizer = Tokenizer::from_blob(blob);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  const std::string text = "Once upon a time, there was a naïve cat.";
+  const Result<std::vector<int32_t>> ids = tokenizer->encode(text, false);
+  ASSERT_TRUE(ids.ok()) << ids.error().message;
+  EXPECT_EQ(tokenizer->decode(*ids, false), text);
+  for (size_t word = 0; word < 256; word += 4) {
+    std::vector<uint8_t> damaged = blob;
+    damaged[word] ^= 0x5a;
+    if (const Result<Tokenizer> opened = Tokenizer::from_blob(damaged); opened.ok()) (void)opened->encode(text, true);
+  }
+}
+
 TEST(Blob, NewerVersionIsNamed) {
   const Result<Tokenizer> tokenizer = load_demo_tokenizer();
   ASSERT_TRUE(tokenizer.ok());
   std::vector<uint8_t> blob = tokenizer->serialize();
-  blob[8] = 2;
+  blob[8] = 99;
   const Result<Tokenizer> newer = Tokenizer::from_blob(blob);
   ASSERT_FALSE(newer.ok());
   EXPECT_EQ(newer.error().code, ErrorCode::kUnsupported);
