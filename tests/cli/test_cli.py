@@ -7,7 +7,9 @@ Standard library only. Every command of `tandem` runs as its own process; what i
 import json
 import math
 import os
+import pickle
 import re
+import shutil
 import signal
 import stat
 import struct
@@ -15,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
 DEMO = SOURCE / "models" / "demo"
 GOLDEN = SOURCE / "tests" / "data" / "golden"
-COMMANDS = ["compile", "run", "chat", "inspect", "bench", "logits", "tokenize", "eval", "targets"]
+COMMANDS = ["compile", "run", "chat", "inspect", "bench", "logits", "tokenize", "template", "eval", "targets"]
 PROMPT = "Tell me a story about a fox named Leo."
 # A sanitizer makes everything slower; nothing here should take this long in any build.
 TIMEOUT = 300
@@ -166,12 +169,21 @@ class Compile(CliTest):
         recipe.write_text('{"base": "w4", "rulez": []}')
         self.assert_one_error(tandem("compile", GOLDEN / "qwen3", "-o", self.output, "--recipe", recipe), "rulez")
 
+    def mixtral(self):
+        """A checkpoint of an architecture that is not supported."""
+        folder = self.folder / "mixtral"
+        shutil.copytree(GOLDEN / "llama2", folder, dirs_exist_ok=True)
+        config = json.loads((folder / "config.json").read_text())
+        config["architectures"] = ["MixtralForCausalLM"]
+        (folder / "config.json").write_text(json.dumps(config))
+        return folder
+
     def test_errors(self):
         qwen3 = GOLDEN / "qwen3"
         cases = [
             ((self.folder / "absent", "-o", self.output), "absent"),
             ((self.demo, "-o", self.output), "folder"),
-            ((GOLDEN / "gemma2", "-o", self.output), "Gemma2ForCausalLM"),
+            ((self.mixtral(), "-o", self.output), "MixtralForCausalLM"),
             ((qwen3, "-o", self.folder), "folder"),
             ((qwen3, "-o", self.folder / "no" / "x.tdm"), "no"),
             ((qwen3, "-o", self.output, "--recipe", "w5"), "w5"),
@@ -553,6 +565,140 @@ class Tokenize(CliTest):
         self.assert_one_error(tandem("tokenize", self.folder / "absent", "-p", "x"), "absent")
 
 
+class Template(CliTest):
+    MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Grüße\n"}]
+
+    def setUp(self):
+        self.messages = self.folder / "messages.json"
+        self.messages.write_text(json.dumps(self.MESSAGES))
+
+    def render(self, source, *arguments, variables=None, **options):
+        file = self.folder / "chat.jinja"
+        file.write_text(source)
+        if variables is not None:
+            (self.folder / "vars.json").write_text(json.dumps(variables))
+            arguments += ("--vars", self.folder / "vars.json")
+        return tandem("template", file, "--messages", self.messages, *arguments, **options)
+
+    def text(self, *arguments, **options):
+        done = self.render(*arguments, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def test_prints_the_rendering_and_nothing_else(self):
+        source = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}"
+        source += "{% if add_generation_prompt %}>{% endif %}"
+        self.assertEqual(self.text(source), "[system] Be brief.[user] Grüße\n")
+        self.assertEqual(self.text(source, "--add-generation-prompt"), "[system] Be brief.[user] Grüße\n>")
+        self.assertEqual(self.text(""), "")
+        self.assertEqual(self.text("a\n\n"), "a\n")
+
+    def test_variables(self):
+        source = "{{ bos_token }}{{ tools | tojson }}{{ documents }}{{ x }}{{ strftime_now('%d %B %Y') }}"
+        source += "{{ eos_token is defined }}"
+        variables = {"bos_token": "<s>", "eos_token": None, "tools": [{"z": 1, "a": 2}], "x": True}
+        variables["now"] = "2025-07-04T09:05:03"
+        self.assertEqual(self.text(source, variables=variables), '<s>[{"z": 1, "a": 2}]NoneTrue04 July 2025False')
+
+    def test_standard_input(self):
+        done = self.ok("template", "-", "--messages", self.messages, stdin="{{ messages | length }}")
+        self.assertEqual(done.stdout, "2")
+        source = self.folder / "n.jinja"
+        source.write_text("{{ messages | length }}")
+        self.assertEqual(self.ok("template", source, "--messages", "-", stdin='{"messages": [1]}').stdout, "1")
+        self.assert_one_error(tandem("template", "-", "--messages", "-"), "standard input")
+
+    def test_models(self):
+        expected = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nGrüße\n<|im_end|>\n"
+        expected += "<|im_start|>assistant\n"
+        for model in (DEMO, self.demo):
+            done = self.ok("template", model, "--messages", self.messages, "--add-generation-prompt")
+            self.assertEqual(done.stdout, expected)
+
+    def test_folder_with_a_template_file_of_its_own(self):
+        folder = self.folder / "only_text"
+        folder.mkdir()
+        (folder / "tokenizer_config.json").write_text(json.dumps({
+            "bos_token": {"content": "<s>"}, "pad_token": "<pad>",
+            "chat_template": [{"name": "default", "template": "old"},
+                              {"name": "tool_use", "template": "{{ tools }}"}]}))
+        (folder / "chat_template.jinja").write_text("{{ bos_token ~ pad_token ~ messages[0].role }}")
+        self.assertEqual(self.ok("template", folder, "--messages", self.messages).stdout, "<s><pad>system")
+        (self.folder / "tools.json").write_text('{"tools": ["f"]}')
+        done = self.ok("template", folder, "--messages", self.messages, "--vars", self.folder / "tools.json")
+        self.assertEqual(done.stdout, "['f']")
+
+    def test_errors(self):
+        done = self.render("text {{ raise_exception('Roles must alternate: ' + messages[0].role) }}")
+        self.assert_one_error(done)
+        self.assertEqual(done.stderr, "error: Roles must alternate: system\n")
+        self.assert_one_error(self.render("a\n{{ nope.x }}"), "line 2", "'nope' is undefined")
+        self.assert_one_error(self.render("{% if %}"), "line 1")
+        self.assert_one_error(self.render("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), "macro")
+        self.assert_one_error(self.render("{{ 'a' * 99999999999 }}"), "memory")
+        self.assert_one_error(self.render("", variables=[1]), "object")
+        self.assert_one_error(self.render("", variables={"now": "soon"}), "ISO")
+        self.messages.write_text("{}")
+        self.assert_one_error(self.render(""), "list of messages")
+        self.messages.write_text("[")
+        self.assert_one_error(self.render(""), "JSON")
+        self.messages.unlink()
+        self.assert_one_error(self.render(""), "messages.json")
+        self.assert_one_error(tandem("template", self.folder / "none.jinja", "--messages", self.messages), "none.jinja")
+        self.assert_one_error(tandem("template", self.folder), "--messages")
+
+    def checkpoint(self, template):
+        """The demo with another template, compiled."""
+        folder = self.folder / "other"
+        if not folder.exists():
+            folder.mkdir()
+            for file in DEMO.iterdir():
+                if file.is_file() and file.name != "chat_template.jinja":
+                    (folder / file.name).symlink_to(file)
+        (folder / "chat_template.jinja").write_text(template)
+        output = self.folder / "other.tdm"
+        self.ok("compile", folder, "-o", output, "--context", 256, "--quiet")
+        return output
+
+    def test_run_and_chat_use_the_models_template(self):
+        refuses = "{% if messages[0].role == 'system' %}"
+        refuses += "{{ raise_exception('No system: ' + messages[0].content) }}{% endif %}"
+        file = self.checkpoint(
+            refuses + "{% if wrong is defined %}{{ raise_exception('wrong is ' + wrong|tojson) }}{% endif %}"
+            "{{ '<|im_start|>user\\n' + messages[-1].content + '<|im_end|>\\n<|im_start|>assistant\\n' }}")
+        flags = ("--greedy", "-n", 8, "-q")
+        same = self.ok("run", self.demo, "-p", PROMPT, *flags).stdout
+        self.assertEqual(self.ok("run", file, "-p", PROMPT, *flags).stdout, same)
+        self.assertEqual(self.ok("chat", file, *flags, stdin=PROMPT + "\n").stdout, same)
+        self.assert_one_error(tandem("run", file, "-p", PROMPT, "--system", "Be kind"), "No system: Be kind")
+        self.assert_one_error(tandem("chat", file, "--system", "Be kind"), "No system: Be kind")
+        keys = '{"b": 1, "a": 2}'
+        for value, shown in (("false", "false"), (keys, keys), ("a text", '"a text"'), ("", '""')):
+            done = tandem("run", file, "-p", PROMPT, "--var", f"wrong={value}")
+            self.assertEqual(done.stderr, f"error: wrong is {shown}\n")
+        self.assertEqual(self.ok("run", file, "-p", PROMPT, "--var", "other=1", *flags).stdout, same)
+        self.assert_one_error(tandem("run", file, "-p", PROMPT, "--var", "x"), "NAME=VALUE")
+        self.assert_one_error(tandem("run", file, "-p", "x", "--var", "x=1", "--no-template"), "--var", "--no-template")
+        self.assert_one_error(tandem("chat", file, "--system", "x", "--no-template"), "--system", "--no-template")
+        # Without it, the text goes on as it is.
+        plain = self.ok("run", file, "-p", "Once upon a time", "--no-template", *flags).stdout
+        self.assertEqual(self.ok("chat", file, "--no-template", *flags, stdin="Once upon a time\n").stdout, plain)
+
+    def test_reasoning_is_shown_apart(self):
+        # A template that begins the reasoning itself: all that the demo writes is reasoning then.
+        file = self.checkpoint(
+            "{{ '<|im_start|>user\\n' + messages[-1].content + '<|im_end|>\\n<|im_start|>assistant\\n<think>' }}")
+        flags = ("-p", PROMPT, "--greedy", "-n", 8)
+        done = self.ok("run", file, *flags, "-q")
+        self.assertEqual(done.stdout, "\n")
+        self.assertTrue(done.stderr.startswith("[reasoning]\n"), done.stderr)
+        self.assertEqual(self.ok("run", file, *flags, "-q", "--hide-reasoning").stderr, "")
+        result = json.loads(self.ok("run", file, *flags, "--json").stdout)
+        self.assertEqual(result["text"], "")
+        self.assertIn(result["reasoning"].strip(), done.stderr)
+        self.assertTrue(result["reasoning"].strip())
+
+
 class Eval(CliTest):
     def test_json(self):
         done = self.ok("eval", self.demo, "--conversations", DEMO / "eval.json", "--limit", 4, "--answers", 3, "--json")
@@ -629,6 +775,76 @@ class Eval(CliTest):
         ):
             with self.subTest(arguments=arguments):
                 self.assert_one_error(tandem("eval", self.demo, *source, *arguments), part)
+
+
+class Containers(CliTest):
+    """Checkpoints that are not a hub's folder."""
+
+    DATA = SOURCE / "tests" / "data"
+    # A source, and the hub's checkpoint of the same model.
+    SOURCES = [
+        (DATA / "meta" / "llama2_meta", "llama2"),
+        (DATA / "meta" / "llama2_c" / "stories.pt", "llama2"),
+        (DATA / "meta" / "llama2_c", "llama2"),
+        (DATA / "gguf" / "smollm2_f16.gguf", "smollm2"),
+        (DATA / "gguf" / "qwen2_5_bf16.gguf", "qwen2_5"),
+    ]
+
+    def logits(self, source):
+        output = self.folder / "out.tdm"
+        self.ok("compile", source, "-o", output, "--recipe", "fp32", "--kv", "fp32", "--context", 64, "-q")
+        npy = self.folder / "out.npy"
+        self.ok("logits", output, "--tokens", "1,17,30,5,99,200,3", "--out", npy)
+        return read_npy(npy)
+
+    def test_same_logits_as_the_hubs(self):
+        for source, family in self.SOURCES:
+            with self.subTest(source=source.name):
+                self.assertEqual(self.logits(source), self.logits(GOLDEN / family))
+
+    def test_names_and_texts(self):
+        source = self.DATA / "gguf" / "qwen2_5_bf16.gguf"
+        self.ok("compile", source, "-q", cwd=self.folder)
+        output = self.folder / "qwen2_5_bf16.tdm"
+        info = json.loads(self.ok("inspect", output, "--json").stdout)
+        self.assertEqual(info["model"]["name"], "qwen2_5_bf16")
+        self.assertEqual(info["model"]["architecture"], "Qwen2ForCausalLM")
+        for model in (output, source):
+            self.assertEqual(self.ok("tokenize", model, "-p", "the cat<|im_end|>").stdout, "257 261 264\n")
+        pieces = self.DATA / "gguf" / "smollm2_f16.gguf"
+        out = self.ok("tokenize", pieces, "-p", "the cat", "--special").stdout
+        self.assertEqual(out, "1 263 259 266 263 267 271\n")
+
+    def test_a_folder_with_one_file(self):
+        folder = self.folder / "folder"
+        folder.mkdir()
+        bytes_ = (self.DATA / "gguf" / "smollm2_f16.gguf").read_bytes()
+        (folder / "a.gguf").write_bytes(bytes_)
+        self.ok("compile", folder, "-o", self.folder / "f.tdm", "-q")
+        (folder / "b.gguf").write_bytes(bytes_)
+        self.assert_one_error(tandem("compile", folder, "-o", self.folder / "g.tdm"), "a.gguf")
+
+    def test_errors(self):
+        bad = self.folder / "bad.gguf"
+        bytes_ = (self.DATA / "gguf" / "smollm2_f16.gguf").read_bytes()
+        output = self.folder / "never.tdm"
+        contents = [(b"", "empty"), (bytes_[:5000], "cut off"), (b"GGUF\1\0\0\0", "version 1"), (b"x", "GGUF")]
+        for content, part in contents:
+            bad.write_bytes(content)
+            self.assert_one_error(tandem("compile", bad, "-o", output), "bad.gguf", part)
+        evil = self.folder / "evil.pt"
+        with zipfile.ZipFile(evil, "w") as archive:
+            archive.writestr("a/data.pkl", pickle.dumps({"model": Evil()}, protocol=2))
+        self.assert_one_error(tandem("compile", evil, "-o", output), "evil.pt", "system", "not run")
+        self.assertFalse(output.exists())
+        self.assertFalse((self.folder / "ran").exists())
+
+
+class Evil:
+    """Pickled, this is a call of os.system."""
+
+    def __reduce__(self):
+        return os.system, ("touch ran",)
 
 
 class Targets(CliTest):
