@@ -6,18 +6,14 @@
 #include <array>
 #include <iterator>
 
+#include "text/code_point_ranges.h"
 #include "text/unicode_additions.h"
 
 namespace tandem {
 namespace {
 
-struct Range {
-  char32_t first;
-  char32_t last;
-};
-
 // Marks that are newer than Unicode 9. Sorted.
-constexpr Range kLaterMarks[] = {
+constexpr CodePointRange kLaterMarks[] = {
     {0x07fd, 0x07fd},   {0x0897, 0x089f},   {0x08ca, 0x08d3},   {0x09fe, 0x09fe},   {0x0afa, 0x0aff},
     {0x0b55, 0x0b55},   {0x0c04, 0x0c04},   {0x0c3c, 0x0c3c},   {0x0cf3, 0x0cf3},   {0x0d00, 0x0d00},
     {0x0d3b, 0x0d3c},   {0x0d81, 0x0d81},   {0x0eba, 0x0eba},   {0x0ece, 0x0ece},   {0x1715, 0x1715},
@@ -35,7 +31,7 @@ constexpr Range kLaterMarks[] = {
 };
 
 // Punctuation that is newer than Unicode 8. Sorted.
-constexpr Range kLaterPunctuation[] = {
+constexpr CodePointRange kLaterPunctuation[] = {
     {0x061d, 0x061d},   {0x09fd, 0x09fd},   {0x0a76, 0x0a76},   {0x0c77, 0x0c77},   {0x0c84, 0x0c84},
     {0x1b4e, 0x1b4f},   {0x1b7d, 0x1b7f},   {0x2e43, 0x2e4f},   {0x2e52, 0x2e5d},   {0x10d6e, 0x10d6e},
     {0x10ead, 0x10ead}, {0x10ed0, 0x10ed8}, {0x10f55, 0x10f59}, {0x10f86, 0x10f89}, {0x113d4, 0x113d8},
@@ -45,14 +41,6 @@ constexpr Range kLaterPunctuation[] = {
     {0x11ef7, 0x11ef8}, {0x11f43, 0x11f4f}, {0x11fff, 0x11fff}, {0x12ff1, 0x12ff2}, {0x16d6d, 0x16d6f},
     {0x16e97, 0x16e9a}, {0x16fe2, 0x16fe2}, {0x1e5ff, 0x1e5ff}, {0x1e95e, 0x1e95f},
 };
-
-template <size_t kCount>
-bool is_in(const Range (&ranges)[kCount], char32_t c) {
-  if (c < ranges[0].first) return false;
-  const auto* after = std::upper_bound(std::begin(ranges), std::end(ranges), c,
-                                       [](char32_t value, const Range& range) { return value < range.first; });
-  return after != std::begin(ranges) && c <= std::prev(after)->last;
-}
 
 CharacterClass class_of_name(const char* category) {
   switch (category[0]) {

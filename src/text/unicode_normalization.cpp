@@ -6,28 +6,16 @@
 #include <iterator>
 #include <vector>
 
+#include "text/code_point_ranges.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
 namespace tandem {
 namespace {
 
-struct Range {
-  char32_t first;
-  char32_t last;
-};
-
-template <size_t kCount>
-bool is_in(const Range (&ranges)[kCount], char32_t c) {
-  if (c < ranges[0].first) return false;
-  const auto* after = std::upper_bound(std::begin(ranges), std::end(ranges), c,
-                                       [](char32_t value, const Range& range) { return value < range.first; });
-  return after != std::begin(ranges) && c <= std::prev(after)->last;
-}
-
 // The library's normal forms have the tables of Unicode 9. Later characters that have a combining class, a
 // decomposition or a composition are inert to it, and so they must be here. Sorted.
-constexpr Range kLaterThanTables[] = {
+constexpr CodePointRange kLaterThanTables[] = {
     {0x07fd, 0x07fd},   {0x0897, 0x089f},   {0x08ca, 0x08d3},   {0x09fe, 0x09fe},   {0x0c3c, 0x0c3c},
     {0x0d3b, 0x0d3c},   {0x0eba, 0x0eba},   {0x1715, 0x1715},   {0x1abf, 0x1ace},   {0x1df6, 0x1dfa},
     {0x32ff, 0x32ff},   {0xa7f1, 0xa7f4},   {0xa82c, 0xa82c},   {0xab69, 0xab69},   {0x105c9, 0x105c9},
@@ -45,7 +33,7 @@ constexpr Range kLaterThanTables[] = {
 };
 
 // Characters that NFC neither changes nor joins with what is before them. Not all, but those of most texts. Sorted.
-constexpr Range kInertInNfc[] = {
+constexpr CodePointRange kInertInNfc[] = {
     {0x0, 0x2ff},        // Latin.
     {0x388, 0x482},      // Greek, Cyrillic.
     {0x48a, 0x52f},      // More Cyrillic.

@@ -5,13 +5,9 @@
 #include <fstream>
 
 #include "base/json.h"
-#include "ir/method_inputs.h"
-#include "ir/method_memory.h"
-#include "models/builder.h"
-#include "models/checkpoint_weights.h"
-#include "reference/interpreter.h"
 #include "support/gguf_from_hub.h"
 #include "support/npy.h"
+#include "support/reference_logits.h"
 #include "support/temp_folder.h"
 
 namespace tandem {
@@ -22,27 +18,6 @@ const std::filesystem::path kData = TANDEM_SOURCE_DIR "/tests/data";
 std::vector<int32_t> prompt_of(const std::string& family) {
   std::ifstream file(kData / "golden" / family / "golden.json");
   return Json::parse(file)["prompts"]["40"].get<std::vector<int32_t>>();
-}
-
-std::vector<float> logits_of(const Checkpoint& checkpoint, const std::vector<int32_t>& tokens) {
-  auto plan = plan_model(checkpoint);
-  EXPECT_TRUE(plan.ok()) << plan.error().message;
-  if (!plan.ok()) return {};
-  const auto n = static_cast<int64_t>(tokens.size());
-  const ir::Graph graph = build_graph(*plan, {"prefill", n, n});
-  const CheckpointWeights weights(checkpoint, *plan);
-  ThreadPool pool(2);
-  auto program = make_reference_program({graph}, weights, pool);
-  auto memory = MethodMemory::allocate(*program);
-  auto context = program->new_context();
-  const auto inputs = ir::MethodInputs::read(graph);
-  EXPECT_TRUE(inputs.ok()) << inputs.error().message;
-  ir::fill_inputs(graph, *inputs, {tokens, 0, n > inputs->rope_limit}, memory->bindings(0));
-  memory->bindings(0).rows = n;
-  const Status ran = (*context)->run(0, memory->bindings(0));
-  EXPECT_TRUE(ran.ok()) << ran.error().message;
-  const auto* logits = static_cast<float*>(memory->find(*program, 0, "logits"));
-  return {logits, logits + n * plan->vocab_size};
 }
 
 double sqnr_db(const std::vector<float>& wanted, const std::vector<float>& got) {
@@ -57,11 +32,11 @@ double sqnr_db(const std::vector<float>& wanted, const std::vector<float>& got) 
 TEST(Containers, MetaAndLlama2cGiveHuggingFacesLogits) {
   const auto expected = test::read_npy(kData / "golden/llama2/logits_40.npy");
   const auto hub = Checkpoint::open(kData / "golden/llama2");
-  const auto wanted = logits_of(*hub, prompt_of("llama2"));
+  const auto wanted = test::reference_logits(*hub, prompt_of("llama2"));
   for (const char* path : {"meta/llama2_meta", "meta/llama2_c/stories.pt"}) {
     const auto checkpoint = Checkpoint::open(kData / path);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
-    const auto got = logits_of(*checkpoint, prompt_of("llama2"));
+    const auto got = test::reference_logits(*checkpoint, prompt_of("llama2"));
     EXPECT_EQ(got, wanted) << path;
     EXPECT_GT(sqnr_db(expected.values, got), 85.0) << path;  // 5e-5 of the logits' standard deviation.
   }
@@ -76,13 +51,13 @@ TEST(Containers, GgufGivesTheHubsLogits) {
     const std::string family = pair.first, arch = pair.second;
     SCOPED_TRACE(family);
     const auto hub = Checkpoint::open(kData / "golden" / family);
-    const auto wanted = logits_of(*hub, prompt_of(family));
+    const auto wanted = test::reference_logits(*hub, prompt_of(family));
     const test::TempFolder folder;
     const auto logits_in = [&](uint32_t type, bool decoded = false) {
       test::write_file(folder / "m.gguf", test::gguf_from_hub(*hub, arch, type, decoded).finish());
       const auto gguf = Checkpoint::open(folder / "m.gguf");
       EXPECT_TRUE(gguf.ok()) << gguf.error().message;
-      return gguf.ok() ? logits_of(*gguf, prompt_of(family)) : std::vector<float>();
+      return gguf.ok() ? test::reference_logits(*gguf, prompt_of(family)) : std::vector<float>();
     };
     const auto exact = logits_in(test::kGgufF32);
     ASSERT_EQ(exact.size(), wanted.size());
@@ -101,7 +76,7 @@ TEST(Containers, FilesOfLlamaCppGiveTheHubsLogits) {
     const auto hub = Checkpoint::open(kData / "golden" / family);
     const auto gguf = Checkpoint::open(kData / "gguf" / file);
     ASSERT_TRUE(gguf.ok()) << gguf.error().message;
-    EXPECT_EQ(logits_of(*gguf, prompt_of(family)), logits_of(*hub, prompt_of(family)));
+    EXPECT_EQ(test::reference_logits(*gguf, prompt_of(family)), test::reference_logits(*hub, prompt_of(family)));
   }
 }
 
@@ -117,14 +92,14 @@ TEST(Containers, GgufWithOtherFrequencies) {
     test::write_file(folder / "m.gguf", copy.finish());
     const auto gguf = Checkpoint::open(folder / "m.gguf");
     EXPECT_TRUE(gguf.ok()) << gguf.error().message;
-    return logits_of(*gguf, prompt_of("llama2"));
+    return test::reference_logits(*gguf, prompt_of("llama2"));
   };
-  const auto plain = logits_of(*hub, prompt_of("llama2"));
+  const auto plain = test::reference_logits(*hub, prompt_of("llama2"));
   EXPECT_EQ(with(ones), plain);
   // The same as positions that run half as fast.
   writer.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 2.0f);
   test::write_file(folder / "m.gguf", writer.finish());
-  const auto linear = logits_of(*Checkpoint::open(folder / "m.gguf"), prompt_of("llama2"));
+  const auto linear = test::reference_logits(*Checkpoint::open(folder / "m.gguf"), prompt_of("llama2"));
   EXPECT_LT(sqnr_db(plain, linear), 60.0);
   writer = test::gguf_from_hub(*hub, "llama", test::kGgufF32);
   EXPECT_GT(sqnr_db(linear, with(twos)), 110.0);

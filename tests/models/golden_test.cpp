@@ -8,14 +8,9 @@
 #include <numeric>
 
 #include "base/json.h"
-#include "ir/method_inputs.h"
-#include "ir/method_memory.h"
-#include "ir/verifier.h"
-#include "models/builder.h"
-#include "models/checkpoint_weights.h"
-#include "reference/interpreter.h"
 #include "support/edit_checkpoint.h"
 #include "support/npy.h"
+#include "support/reference_logits.h"
 
 namespace tandem {
 namespace {
@@ -33,29 +28,6 @@ double standard_deviation(const std::vector<float>& values) {
   return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
-// Logits of all positions, in one call of a graph of that many tokens.
-std::vector<float> reference_logits(const Checkpoint& checkpoint, const std::vector<int32_t>& tokens) {
-  auto plan = plan_model(checkpoint);
-  EXPECT_TRUE(plan.ok()) << plan.error().message;
-  const auto n = static_cast<int64_t>(tokens.size());
-  ir::Graph graph = build_graph(*plan, {"prefill", n, n});
-  const Status verified = ir::verify(graph);
-  EXPECT_TRUE(verified.ok()) << verified.error().message;
-  const CheckpointWeights weights(checkpoint, *plan);
-  ThreadPool pool(2);
-  auto program = make_reference_program({graph}, weights, pool);
-  auto memory = MethodMemory::allocate(*program);
-  auto context = program->new_context();
-  const auto inputs = ir::MethodInputs::read(graph);
-  EXPECT_TRUE(inputs.ok()) << inputs.error().message;
-  ir::fill_inputs(graph, *inputs, {tokens, 0, n > inputs->rope_limit}, memory->bindings(0));
-  memory->bindings(0).rows = n;
-  const Status ran = (*context)->run(0, memory->bindings(0));
-  EXPECT_TRUE(ran.ok()) << ran.error().message;
-  const auto* logits = static_cast<float*>(memory->find(*program, 0, "logits"));
-  return {logits, logits + n * plan->vocab_size};
-}
-
 // Family and config file.
 class Golden : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
@@ -68,7 +40,7 @@ TEST_P(Golden, LogitsAndGreedyTokensEqualHuggingFace) {
   const Json golden = Json::parse(file);
   for (const auto& [length, prompt] : golden["prompts"].items()) {
     const auto expected = test::read_npy(dir / ("logits_" + length + ".npy"));
-    const auto got = reference_logits(*checkpoint, prompt.get<std::vector<int32_t>>());
+    const auto got = test::reference_logits(*checkpoint, prompt.get<std::vector<int32_t>>());
     ASSERT_EQ(got.size(), expected.values.size());
     double worst = 0.0;
     for (size_t i = 0; i < got.size(); ++i) {
@@ -80,7 +52,7 @@ TEST_P(Golden, LogitsAndGreedyTokensEqualHuggingFace) {
   }
   auto tokens = golden["greedy"]["prompt"].get<std::vector<int32_t>>();
   for (const int32_t expected : golden["greedy"]["new_tokens"].get<std::vector<int32_t>>()) {
-    const auto logits = reference_logits(*checkpoint, tokens);
+    const auto logits = test::reference_logits(*checkpoint, tokens);
     const auto last = logits.end() - checkpoint->config().vocab_size;
     const auto best = static_cast<int32_t>(std::max_element(last, logits.end()) - last);
     ASSERT_EQ(best, expected);
