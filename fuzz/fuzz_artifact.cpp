@@ -70,7 +70,7 @@ ArtifactHead valid_head() {
       {"table", WeightFormat::kLpbq4, WeightLayout::kPanel16, 16, 4, 16, {0, 0, 128}, {0, 128, 64}, {0, 192, 16}}};
   head.vectors = {{"norm", 16, {0, 512, 64}}, {"rope", 8, {0, 576, 32}}};
   head.methods = {g};
-  head.text = {true, {1, 0, 100}, "template", "<s>", "</s>", 1, {2, 3}};
+  head.text = {true, {1, 0, 100}, "template", "<s>", "</s>", R"({"unk_token": "<unk>"})", "tools", 1, {2, 3}};
   head.recipe = "{}";
   head.figures = {{"figure", 1.0}};
   return head;
