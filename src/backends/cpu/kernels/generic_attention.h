@@ -51,13 +51,14 @@ struct AttentionScratch {
   float *key_scales, *key_minima;        // kU8, by column: each slot's twice.
   float *value_scales, *value_minima;    // kU8, by slot.
   float *partial_keys, *partial_values;  // Tiles and pairs that the cache has but a part of.
-  float* end;
+  int64_t size = 0;                      // Of all parts, in floats.
 
-  AttentionScratch(float* p, int64_t tokens, int64_t group, int64_t dim)
+  // `memory` may be null, to find the size.
+  AttentionScratch(float* memory, int64_t tokens, int64_t group, int64_t dim)
       : rows(tokens * group), padded_dim(round_up_16(dim)) {
-    const auto take = [&p](int64_t count) {
-      float* const part = p;
-      p += round_up_16(count);
+    const auto take = [&](int64_t count) {
+      float* const part = memory == nullptr ? nullptr : memory + size;
+      size += round_up_16(count);
       return part;
     };
     keys = take(padded_dim / 2 * kKeyColumns);
@@ -74,13 +75,11 @@ struct AttentionScratch {
     value_minima = take(kTileSlots);
     partial_keys = take(kTileSlots * padded_dim);
     partial_values = take(4 * padded_dim);
-    end = p;
   }
 };
 
 uint64_t attention_scratch_floats(int64_t tokens, int64_t group, int64_t dim) {
-  float* const none = nullptr;
-  return static_cast<uint64_t>(AttentionScratch(none, tokens, group, dim).end - none);
+  return static_cast<uint64_t>(AttentionScratch(nullptr, tokens, group, dim).size);
 }
 
 // A tile of slots: where its keys and values are.
