@@ -134,6 +134,7 @@ TEST_F(Resume, ADamagedSegmentIsMadeAgain) {
 }
 
 TEST_F(Resume, ADamagedManifestMeansStartingAnew) {
+  checkpoint_ = test::golden_dir("gemma2");  // Small: it is compiled many times.
   const auto whole = uninterrupted(options());
   for (const char* text : {"", "{", "[1, 2]", "null", "\"text\"", R"({"key": 5, "segments": {}})", R"({"key": null})",
                            R"({"segments": [1, 2]})"}) {
@@ -147,6 +148,7 @@ TEST_F(Resume, ADamagedManifestMeansStartingAnew) {
 }
 
 TEST_F(Resume, ADamagedEntryOfTheManifestMeansMakingThatSegmentAgain) {
+  checkpoint_ = test::golden_dir("gemma2");  // Small: it is compiled many times.
   const auto whole = uninterrupted(options());
   for (const char* value : {"\"large\"", "-1", "null", "1e300", "[]"}) {
     SCOPED_TRACE(value);
