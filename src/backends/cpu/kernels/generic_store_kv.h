@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kStoreChunk = 128;
 
-// A row as codes, with the scale and the minimum that they are in. codes: room for dim bytes.
+// What the codes of a row in kU8 stand for.
 struct ByteRow {
   float scale, low;
   bool broken;  // Not all of it are numbers: stays visible in the result.
@@ -25,23 +25,17 @@ inline ByteRow find_byte_range(const float* row, int64_t dim) {
   return {range / 255.0f, low, broken};
 }
 
-// Calls place(d, number) for each number of the row in the cache's dtype.
-template <typename Number, typename Convert, typename Place>
-inline void place_row(const float* row, int64_t dim, Convert&& convert, Place&& place) {
+// A row to its places in a cache of Numbers; convert(x, n, y) turns n <= kStoreChunk floats into them.
+template <typename Number, int64_t (*Index)(int64_t, int64_t, int64_t, int64_t), typename Convert>
+inline void store_numbers(const float* row, int64_t dim, int64_t slot, const KvHead& head, Convert&& convert) {
+  auto* data = static_cast<Number*>(head.data);
+  const int64_t slots = head.slots;  // Not read again after each byte that is written.
   Number numbers[kStoreChunk];
   for (int64_t at = 0; at < dim; at += kStoreChunk) {
     const int64_t count = dim - at < kStoreChunk ? dim - at : kStoreChunk;
     convert(row + at, count, numbers);
-    for (int64_t i = 0; i < count; ++i) place(at + i, numbers[i]);
+    for (int64_t i = 0; i < count; ++i) data[Index(slots, dim, slot, at + i)] = numbers[i];
   }
-}
-
-template <typename Number, int64_t (*Index)(int64_t, int64_t, int64_t, int64_t), typename Convert>
-inline void store_numbers(const float* row, int64_t dim, int64_t slot, const KvHead& head, Convert&& convert) {
-  auto* data = static_cast<Number*>(head.data);
-  // Neighbours of a pair apart, entries lie at even distances, the last of an odd number of keys' entries aside.
-  const int64_t slots = head.slots;
-  place_row<Number>(row, dim, convert, [=](int64_t d, Number n) { data[Index(slots, dim, slot, d)] = n; });
 }
 
 template <int64_t (*Index)(int64_t, int64_t, int64_t, int64_t)>
