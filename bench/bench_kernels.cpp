@@ -95,7 +95,15 @@ void linear(benchmark::State& state, const KernelTable* kernels, WeightFormat fo
   task.tokens = tokens;
   task.x = x.data();
   task.x_stride = cols;
-  task.quantized = {codes.data(), stride, scales.data()};
+  const CodeOrder* order = kernels->code_order(tokens);
+  const int64_t groups = order == nullptr ? 0 : (tokens + order->group - 1) / order->group;
+  Aligned<uint8_t> arranged(static_cast<uint64_t>(groups == 0 ? 64 : groups * order->group_bytes(stride)));
+  for (int64_t i = 0; i < groups; ++i) {
+    const int64_t first = i * order->group;
+    order->arrange(codes.data() + first * stride, stride, std::min(order->group, tokens - first), stride,
+                   arranged.data + i * order->group_bytes(stride));
+  }
+  task.quantized = {codes.data(), stride, scales.data(), arranged.data};
   task.y = y.data();
   task.y_stride = rows;
   task.scratch = scratch.data;
@@ -125,8 +133,8 @@ void attention(benchmark::State& state, const KernelTable* kernels, DType dtype,
   task.tokens = tokens;
   task.group = group;
   task.dim = dim;
-  task.k = {dtype, k.data, scales.data()};
-  task.v = {dtype, v.data, scales.data()};
+  task.k = {dtype, k.data, slots, scales.data()};
+  task.v = {dtype, v.data, slots, scales.data()};
   task.slots = slots;
   task.mask = mask.data();
   task.mask_stride = slots;

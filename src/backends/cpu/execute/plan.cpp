@@ -117,12 +117,18 @@ class Planner {
     return ok_status();
   }
 
-  // Conversions from f32 to f32 move nothing: the two tensors are one.
-  void place_aliases() {
+  // How many ops read each tensor.
+  std::vector<int> count_uses() const {
     std::vector<int> uses(graph_.tensors.size(), 0);
     for (const Op& op : graph_.ops) {
       for (const TensorId id : op.inputs) ++uses[static_cast<size_t>(id)];
     }
+    return uses;
+  }
+
+  // Conversions from f32 to f32 move nothing: the two tensors are one.
+  void place_aliases() {
+    const std::vector<int> uses = count_uses();
     for (const Op& op : graph_.ops) {
       if (op.kind == OpKind::kMaskToFloat && graph_.at(op.inputs[0]).dtype == DType::kF32 &&
           graph_.at(op.outputs[0]).role == TensorRole::kActivation) {
@@ -175,7 +181,24 @@ class Planner {
     return from.kind == Place::Kind::kBinding && to.kind == Place::Kind::kBinding && from.binding == to.binding;
   }
 
+  // Whether op i is the product behind the two layers of the last step, and can be computed together with them: parts
+  // of its output are written while others of the layers' outputs are still to come, so these must not read their
+  // input, whose memory it may have.
+  bool closes_gate(size_t i, const std::vector<int>& uses) const {
+    const Op& op = graph_.ops[i];
+    if ((op.kind != OpKind::kSiluMul && op.kind != OpKind::kGeluTanhMul) || plan_.steps.empty()) return false;
+    const Step& last = plan_.steps.back();
+    if (last.kind != OpKind::kLinear || last.gated || last.ops.size() != 2 || last.ops[1] + 1 != i) return false;
+    const Op &gate = graph_.ops[last.ops[0]], &up = graph_.ops[last.ops[1]];
+    const auto only_here = [&](TensorId id) {
+      return graph_.at(id).role == TensorRole::kActivation && uses[static_cast<size_t>(id)] == 1;
+    };
+    return gate.attributes.quantize_input && op.inputs[0] == gate.outputs[0] && op.inputs[1] == up.outputs[0] &&
+           only_here(op.inputs[0]) && only_here(op.inputs[1]);
+  }
+
   void group_ops() {
+    const std::vector<int> uses = count_uses();
     size_t last_crossing = 0;
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const OpKind kind = graph_.ops[i].kind;
@@ -188,10 +211,12 @@ class Planner {
                          plan_.steps.back().kind == OpKind::kLinear && plan_.steps.back().ops.back() + 1 == i &&
                          graph_.ops[i - 1].inputs[0] == op.inputs[0] &&
                          graph_.ops[i - 1].attributes.quantize_input == op.attributes.quantize_input;
-      if (joins) {
+      const bool closes = closes_gate(i, uses);
+      if (joins || closes) {
         plan_.steps.back().ops.push_back(static_cast<uint32_t>(i));
+        plan_.steps.back().gated = closes;
       } else {
-        plan_.steps.push_back({op.kind, {static_cast<uint32_t>(i)}, i > last_crossing});
+        plan_.steps.push_back({op.kind, {static_cast<uint32_t>(i)}, false, i > last_crossing});
       }
     }
   }
@@ -200,6 +225,17 @@ class Planner {
     const uint64_t offset = plan_.arena_bytes;
     plan_.arena_bytes += round_up(bytes, kAlign);
     return offset;
+  }
+
+  // A call may have fewer tokens than the graph, and another order then.
+  uint64_t arranged_bytes(int64_t cols) const {
+    int64_t most = 0;
+    for (int64_t tokens = 1; tokens <= graph_.tokens && cols > 0; ++tokens) {
+      const CodeOrder* order = kernels_.code_order(tokens);
+      if (order == nullptr) continue;
+      most = std::max(most, (tokens + order->group - 1) / order->group * order->group_bytes(cols));
+    }
+    return static_cast<uint64_t>(most);
   }
 
   Status add_scratch() {
@@ -223,6 +259,7 @@ class Planner {
     plan_.codes_stride = widest;
     plan_.codes_offset = reserve(tokens * static_cast<uint64_t>(widest));
     plan_.scales_offset = reserve(tokens * sizeof(float));
+    plan_.arranged_offset = reserve(arranged_bytes(widest));
     plan_.mask_end_offset = reserve(tokens * sizeof(int64_t));
     if (has_window) {
       plan_.window_mask_offset = reserve(tokens * static_cast<uint64_t>(graph_.context) * sizeof(float));

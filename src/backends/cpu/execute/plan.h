@@ -26,10 +26,12 @@ struct Place {
   const float* constant = nullptr;
 };
 
-// One or more ops that run between two barriers. Several ops: linear layers that read the same input.
+// One or more ops that run between two barriers. Several ops: linear layers that read the same input; `gated`: two such
+// layers and behind them the product of their outputs, one of them through an activation function.
 struct Step {
   ir::OpKind kind = ir::OpKind::kAdd;
   std::vector<uint32_t> ops;  // Indices into the graph.
+  bool gated = false;
   bool tail = false;  // After the last op that looks across tokens: only the rows the caller reads are computed.
 };
 
@@ -44,6 +46,7 @@ struct MethodPlan {
   // Shared by all linear layers with quantized input, after the arena's activations.
   uint64_t codes_offset = 0;
   uint64_t scales_offset = 0;
+  uint64_t arranged_offset = 0;  // The codes in the kernels' order.
   int64_t codes_stride = 0;
   uint64_t mask_end_offset = 0;     // int64 per token: one past the last visible slot.
   uint64_t window_mask_offset = 0;  // f32 [tokens, context], if a layer has a window.

@@ -21,6 +21,9 @@ constexpr int64_t kWorthSharing = 1 << 15;
 constexpr int64_t kLinearWorthSharing = 1 << 18;
 // Tasks per thread in a loop, so that a thread that falls behind leaves its share to the others.
 constexpr int64_t kTasksPerThread = 4;
+// Outputs of a gate that a task computes at a time: 512 KB, as many of the other layer, and the weights are in the
+// second-level cache together.
+constexpr int64_t kGatedFloats = 1 << 17;
 
 // One past the last slot of a mask's row that is not -infinity. Most of a long row is masked, so whole blocks of it are
 // looked at at once; the compiler makes vector code of the inner loop.
@@ -126,59 +129,89 @@ Status StepRunner::embedding(const Op& op, Rows rows) {
   return ok_status();
 }
 
-void StepRunner::quantize_input(const Op& op, Rows rows) {
+// Codes are kept for the rows of this call only.
+QuantizedRows StepRunner::quantize_input(const Op& op, Rows rows) {
   const int64_t cols = graph_.at(op.inputs[0]).shape[1];
   const int64_t stride = plan_.matrices[static_cast<size_t>(op.inputs[1])].padded_cols();
+  const float* x = floats(op.inputs[0], rows);
   auto* codes = reinterpret_cast<int8_t*>(arena_ + plan_.codes_offset);
   auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset);
-  each_part(rows, rows.count * cols, [&](Rows part) {
-    const int64_t first = part.begin - rows.begin;  // Codes are kept for the rows of this call only.
-    kernels_.quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, codes + first * stride, stride,
-                           scales + first);
+  const CodeOrder* order = kernels_.code_order(rows.count);
+  const int64_t group = order == nullptr ? 1 : order->group;
+  uint8_t* const arranged = order == nullptr ? nullptr : arena_ + plan_.arranged_offset;
+  each_part(Rows{0, (rows.count + group - 1) / group}, rows.count * cols, [&](Rows part) {
+    const int64_t end = std::min((part.begin + part.count) * group, rows.count);
+    for (int64_t i = part.begin; i < part.begin + part.count; ++i) {
+      const int64_t first = i * group, count = std::min(group, end - first);
+      kernels_.quantize_rows(x + first * cols, cols, count, cols, codes + first * stride, stride, scales + first);
+      if (order == nullptr) continue;
+      order->arrange(codes + first * stride, stride, count, stride, arranged + i * order->group_bytes(stride));
+    }
   });
+  return {codes, stride, scales, arranged};
+}
+
+// The rows of panels [begin, end) of one layer.
+void StepRunner::linear_panels(const Op& op, int64_t begin, int64_t end, Rows rows, const QuantizedRows& input,
+                               int thread) {
+  const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
+  LinearTask work;
+  work.weight = &matrix;
+  work.panel_begin = begin;
+  work.panel_end = end;
+  work.tokens = rows.count;
+  work.x = floats(op.inputs[0], rows);
+  work.x_stride = matrix.cols;
+  work.quantized = input;
+  work.bias = op.inputs.size() == 3 ? floats(op.inputs[2]) : nullptr;
+  work.y = floats(op.outputs[0], rows);
+  work.y_stride = matrix.rows;
+  work.scratch = scratch(thread);
+  kernels_.linear(work);
 }
 
 void StepRunner::linear(const Step& step, Rows rows) {
   const Op& first = graph_.ops[step.ops[0]];
-  const bool quantized = first.attributes.quantize_input;
-  if (quantized) quantize_input(first, rows);
-
+  const QuantizedRows input = first.attributes.quantize_input ? quantize_input(first, rows) : QuantizedRows{};
+  if (step.gated) {
+    gated_linear(step, rows, input);
+    return;
+  }
   // Tasks are runs of panels over all the matrices of the step.
   int64_t panels = 0;
-  for (const uint32_t index : step.ops) {
-    panels += plan_.matrices[static_cast<size_t>(graph_.ops[index].inputs[1])].panels();
-  }
-  const int64_t cols = graph_.at(first.inputs[0]).shape[1];
-  const bool alone = panels * kPanelRows * cols * rows.count < kLinearWorthSharing;
+  for (const uint32_t index : step.ops) panels += weight_of(graph_.ops[index]).panels();
+  const bool alone = panels * kPanelRows * weight_of(first).cols * rows.count < kLinearWorthSharing;
   const int64_t tasks = alone ? 1 : std::min<int64_t>(panels, pool_.size() * kTasksPerThread);
   pool_.run(tasks, [&](int64_t task, int thread) {
     int64_t begin = panels * task / tasks, end = panels * (task + 1) / tasks;
     for (const uint32_t index : step.ops) {
-      const Op& op = graph_.ops[index];
-      const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
-      const int64_t here = std::min(end, matrix.panels());
-      if (begin < here) {
-        LinearTask work;
-        work.weight = &matrix;
-        work.panel_begin = begin;
-        work.panel_end = here;
-        work.tokens = rows.count;
-        work.x = floats(op.inputs[0], rows);
-        work.x_stride = cols;
-        if (quantized) {
-          work.quantized = {reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset), matrix.padded_cols(),
-                            reinterpret_cast<const float*>(arena_ + plan_.scales_offset)};
-        }
-        work.bias = op.inputs.size() == 3 ? floats(op.inputs[2]) : nullptr;
-        work.y = floats(op.outputs[0], rows);
-        work.y_stride = matrix.rows;
-        work.scratch = scratch(thread);
-        kernels_.linear(work);
-      }
-      begin = std::max<int64_t>(0, begin - matrix.panels());
-      end -= matrix.panels();
+      const int64_t there = weight_of(graph_.ops[index]).panels(), here = std::min(end, there);
+      if (begin < here) linear_panels(graph_.ops[index], begin, here, rows, input, thread);
+      begin = std::max<int64_t>(0, begin - there);
+      end -= there;
       if (end <= 0) break;
     }
+  });
+}
+
+// act(gate) * up: a task computes both for a run of panels, and the product while they are in its cache.
+void StepRunner::gated_linear(const Step& step, Rows rows, const QuantizedRows& input) {
+  const Op &gate = graph_.ops[step.ops[0]], &up = graph_.ops[step.ops[1]], &product = graph_.ops[step.ops[2]];
+  const int64_t width = weight_of(gate).rows, panels = weight_of(gate).panels();
+  const bool alone = 2 * width * weight_of(gate).cols * rows.count < kLinearWorthSharing;
+  const int64_t most_panels = std::max<int64_t>(kGatedFloats / (kPanelRows * rows.count), 1);
+  const int64_t wanted = std::max(pool_.size() * kTasksPerThread, (panels + most_panels - 1) / most_panels);
+  const int64_t tasks = alone ? 1 : std::min(panels, wanted);
+  const auto multiply = product.kind == OpKind::kSiluMul ? kernels_.silu_mul : kernels_.gelu_tanh_mul;
+  const float* a = floats(product.inputs[0], rows);
+  const float* b = floats(product.inputs[1], rows);
+  float* y = floats(product.outputs[0], rows);
+  pool_.run(tasks, [&](int64_t task, int thread) {
+    const int64_t begin = panels * task / tasks, end = panels * (task + 1) / tasks;
+    linear_panels(gate, begin, end, rows, input, thread);
+    linear_panels(up, begin, end, rows, input, thread);
+    const int64_t from = begin * kPanelRows, count = std::min(end * kPanelRows, width) - from;
+    for (int64_t n = 0, at = from; n < rows.count; ++n, at += width) multiply(a + at, b + at, count, y + at);
   });
 }
 

@@ -47,7 +47,9 @@ class StepRunner {
   Status run_step(const Step& step, Rows rows);
   Status embedding(const ir::Op& op, Rows rows);
   void linear(const Step& step, Rows rows);
-  void quantize_input(const ir::Op& op, Rows rows);
+  void gated_linear(const Step& step, Rows rows, const QuantizedRows& input);
+  void linear_panels(const ir::Op& op, int64_t begin, int64_t end, Rows rows, const QuantizedRows& input, int thread);
+  QuantizedRows quantize_input(const ir::Op& op, Rows rows);
   void norm(const ir::Op& op, Rows rows);
   void elementwise(const ir::Op& op, Rows rows);
   void rope_table(const ir::Op& op, Rows rows);
@@ -64,6 +66,7 @@ class StepRunner {
   float* floats(ir::TensorId id, Rows rows) const { return floats(id) + rows.begin * graph_.at(id).shape[1]; }
   const int32_t* indices(ir::TensorId id) const { return static_cast<const int32_t*>(memory(id)); }
   uint8_t* scratch(int thread) const { return scratch_ + scratch_per_thread_ * static_cast<uint64_t>(thread); }
+  const PackedMatrix& weight_of(const ir::Op& op) const { return plan_.matrices[static_cast<size_t>(op.inputs[1])]; }
   KvHead kv_head(ir::TensorId cache, ir::TensorId scales, int64_t head) const;
 
   const MethodPlan& plan_;

@@ -5,8 +5,6 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr int64_t kInterleaveSlack = kLanes;  // Words written beyond the last one.
-
 // out[i * rows + r] = x[r * stride + i] for `rows` <= kLanes rows of `count` 32-bit words of any kind. A tile that
 // reads its rows where they are touches as many cache lines as it has rows, which all fall into the same few cache sets
 // when the stride is a power of two.
@@ -19,8 +17,11 @@ inline void interleave_rows(const float* x, int64_t stride, int64_t rows, int64_
       block[r] = r >= rows ? set1(0.0f) : n == kLanes ? load(at) : load_n(at, n);
     }
     transpose(block);
-    // Whole vectors: what is written too much is overwritten by the next one.
-    for (int64_t j = 0; j < n; ++j) store(out + (i + j) * rows, block[j]);
+    for (int64_t j = 0; j < n; ++j) {
+      // Whole vectors, where what is written too much is overwritten by the next ones.
+      float* const to = out + (i + j) * rows;
+      (count - i - j) * rows >= kLanes ? store(to, block[j]) : store_n(to, block[j], rows);
+    }
   }
 }
 

@@ -103,7 +103,7 @@ static_assert(kBlockTokens % kTileTokens == 0);
 static_assert(!kExpandHalf || kTilePanels == 1);
 
 inline int64_t interleaved_floats(int64_t cols, int64_t tokens) {
-  return round_up_16((tokens < kBlockTokens ? tokens : kBlockTokens) * cols + kInterleaveSlack);
+  return round_up_16((tokens < kBlockTokens ? tokens : kBlockTokens) * cols);
 }
 
 uint64_t linear_float_scratch(const PackedMatrix& weight, int64_t tokens) {

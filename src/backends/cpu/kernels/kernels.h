@@ -20,6 +20,17 @@ struct QuantizedRows {
   const int8_t* codes = nullptr;  // [rows, stride], zero from cols up to the padded cols of the weight.
   int64_t stride = 0;             // A multiple of kColAlign.
   const float* scales = nullptr;  // [rows]
+  // The same codes in the table's CodeOrder, where it has one for so many tokens.
+  const uint8_t* arranged = nullptr;
+};
+
+// The order in which linear() reads the codes of many tokens. They are brought into it once, for all matrices and tasks
+// that have an input in common.
+struct CodeOrder {
+  int64_t group = 0;  // So many tokens stand together; the last group may have fewer.
+  int64_t (*group_bytes)(int64_t padded_cols) = nullptr;  // A multiple of 64.
+  // `tokens` <= group tokens into group_bytes() bytes.
+  void (*arrange)(const int8_t* codes, int64_t stride, int64_t tokens, int64_t padded_cols, uint8_t* out) = nullptr;
 };
 
 // What a linear layer computes: y[n, row] = sum over cols x[n, col] * w[row, col] (+ bias[row]), for all n tokens and
@@ -79,6 +90,8 @@ struct KernelTable {
   void (*linear)(const LinearTask& task);
   // Bytes of scratch that linear() needs for a matrix and a number of tokens.
   uint64_t (*linear_scratch_bytes)(const PackedMatrix& weight, int64_t tokens);
+  // In which order linear() wants the codes of a call with so many tokens; null: as quantize_rows() leaves them.
+  const CodeOrder* (*code_order)(int64_t tokens);
   // codes/scales from floats; writes zeros from cols to stride. An all-zero row gets scale 0. NaN or infinity gives
   // scale NaN (so that it stays visible in the result).
   void (*quantize_rows)(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,

@@ -1,6 +1,7 @@
 // Integer linear layers for AMX: a tile is 16 rows of 64 bytes, and tdpbssd multiplies 16 tokens x 64 inputs with
-// 64 inputs x 16 channels. A kI8 panel is a column of such tiles as it lies in the file, and activations are read where
-// they were quantized; kLpbq4 panels are expanded to kI8 ones, once for all tokens. Few tokens are left to VNNI.
+// 64 inputs x 16 channels. A kI8 panel is a column of such tiles as it lies in the file; kLpbq4 panels are expanded to
+// kI8 ones, once for all tokens. Activations are arranged in tiles: read where they were quantized, at a stride of 1024
+// bytes, the rows of a tile fall into few cache sets. Few tokens are left to VNNI.
 // Sums are exact, so results are those of the other integer kernels to the bit.
 #include "backends/cpu/kernels/simd_avx512vnni.h"
 //
@@ -14,8 +15,8 @@ namespace {
 
 constexpr int64_t kTileRows = 16;
 constexpr int64_t kTileBytes = 64;
-constexpr int64_t kBlockTokens = 2 * kTileRows;
 constexpr int kPanels = 2;
+constexpr int64_t kSumsBytes = 2 * kTileRows * kPanels * kPanelRows * 4;  // Of a block, at the scratch's beginning.
 // With fewer tokens most of a tile would be padding.
 constexpr int64_t kLeastTokens = 12;
 
@@ -42,79 +43,79 @@ constexpr TileConfig make_config() {
 constexpr TileConfig kConfig = make_config();
 inline void configure_tiles() { _tile_loadconfig(&kConfig); }
 
-// Where the parts of the scratch begin: sums of a block, the last tokens with rows of zeros behind them, panels.
-struct Scratch {
-  int64_t tail, expanded, end;
-  explicit Scratch(const PackedMatrix& w) {
-    const int64_t cols = padded(w.cols);
-    tail = kBlockTokens * kPanels * kPanelRows * 4;
-    expanded = tail + kBlockTokens * cols;
-    end = expanded + (w.format == WeightFormat::kLpbq4 ? kPanels * kPanelRows * cols : 0);
-  }
-};
+// ---- Activations: 16 tokens to a group, as the tiles lie ----
 
-// 32 tokens x P panels to sums[token][panel][16]. x: 32 rows, `stride` apart.
-template <int P>
-void multiply_block(const int8_t* x, int64_t stride, const uint8_t* weights, int64_t cols, int32_t* sums) {
+int64_t group_bytes(int64_t cols) { return kTileRows * cols; }
+
+// [cols / 64][16 tokens][64]; zeros for tokens that there are not.
+void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t cols, uint8_t* out) {
+  for (int64_t col = 0; col < cols; col += kTileBytes) {
+    for (int64_t t = 0; t < kTileRows; ++t, out += kTileBytes) {
+      _mm512_storeu_si512(out, t < tokens ? _mm512_loadu_si512(codes + t * stride + col) : _mm512_setzero_si512());
+    }
+  }
+}
+
+constexpr CodeOrder kTileOrder = {kTileRows, group_bytes, arrange_group};
+
+// Panels that are taken at a time, which stay in the second-level cache while all tokens pass by.
+int64_t panels_at_once(int64_t cols) {
+  constexpr int64_t kExpandedBytes = 512 << 10;
+  const int64_t panels = kExpandedBytes / (kPanelRows * cols) / kPanels * kPanels;
+  return panels < kPanels ? kPanels : panels;
+}
+
+// 16 * G tokens x P panels to sums[token][panel][16]. x: G groups.
+template <int G, int P>
+void multiply_block(const uint8_t* x, const uint8_t* weights, int64_t cols, int32_t* sums) {
   const int64_t panel_bytes = kPanelRows * cols;
   _tile_zero(0);
-  _tile_zero(1);
-  if constexpr (P == 2) {
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (int64_t col = 0; col < cols; col += kTileBytes) {
-    _tile_loadd(6, weights + col * kPanelRows, kTileBytes);
-    _tile_loadd(4, x + col, stride);
+  if constexpr (G == 2) _tile_zero(1);
+  if constexpr (P == 2) _tile_zero(2);
+  if constexpr (G == 2 && P == 2) _tile_zero(3);
+  for (int64_t at = 0; at < panel_bytes; at += kTileRows * kTileBytes) {
+    _tile_loadd(6, weights + at, kTileBytes);
+    _tile_loadd(4, x + at, kTileBytes);
     _tile_dpbssd(0, 4, 6);
-    _tile_loadd(5, x + kTileRows * stride + col, stride);
-    _tile_dpbssd(1, 5, 6);
-    if constexpr (P == 2) {
-      _tile_loadd(7, weights + panel_bytes + col * kPanelRows, kTileBytes);
-      _tile_dpbssd(2, 4, 7);
-      _tile_dpbssd(3, 5, 7);
+    if constexpr (G == 2) {
+      _tile_loadd(5, x + panel_bytes + at, kTileBytes);
+      _tile_dpbssd(1, 5, 6);
     }
+    if constexpr (P == 2) {
+      _tile_loadd(7, weights + panel_bytes + at, kTileBytes);
+      _tile_dpbssd(2, 4, 7);
+    }
+    if constexpr (G == 2 && P == 2) _tile_dpbssd(3, 5, 7);
   }
   constexpr int64_t kRowBytes = P * kPanelRows * 4;
   _tile_stored(0, sums, kRowBytes);
-  _tile_stored(1, sums + kTileRows * P * kPanelRows, kRowBytes);
-  if constexpr (P == 2) {
-    _tile_stored(2, sums + kPanelRows, kRowBytes);
-    _tile_stored(3, sums + kTileRows * P * kPanelRows + kPanelRows, kRowBytes);
-  }
+  if constexpr (G == 2) _tile_stored(1, sums + kTileRows * P * kPanelRows, kRowBytes);
+  if constexpr (P == 2) _tile_stored(2, sums + kPanelRows, kRowBytes);
+  if constexpr (G == 2 && P == 2) _tile_stored(3, sums + kTileRows * P * kPanelRows + kPanelRows, kRowBytes);
 }
 
-template <int P>
-void multiply_panels(const LinearTask& task, const uint8_t* weights, int64_t panel, const int8_t* tail) {
-  const int64_t cols = padded(task.weight->cols), stride = task.quantized.stride;
+template <int G, int P>
+void linear_block(const LinearTask& task, const uint8_t* x, const uint8_t* weights, int64_t panel, int64_t token) {
   auto* sums = reinterpret_cast<int32_t*>(task.scratch);
-  for (int64_t token = 0; token < task.tokens; token += kBlockTokens) {
-    const int64_t count = task.tokens - token < kBlockTokens ? task.tokens - token : kBlockTokens;
-    if (count == kBlockTokens) {
-      multiply_block<P>(task.quantized.codes + token * stride, stride, weights, cols, sums);
-    } else {
-      multiply_block<P>(tail, cols, weights, cols, sums);
-    }
-    for (int64_t t = 0; t < count; ++t) {
-      for (int p = 0; p < P; ++p) {
-        store_sums(task, panel + p, token + t, _mm512_loadu_si512(sums + (t * P + p) * kPanelRows));
-      }
+  multiply_block<G, P>(x, weights, padded(task.weight->cols), sums);
+  const int64_t count = task.tokens - token < G * kTileRows ? task.tokens - token : G * kTileRows;
+  for (int64_t t = 0; t < count; ++t) {
+    for (int p = 0; p < P; ++p) {
+      store_sums(task, panel + p, token + t, _mm512_loadu_si512(sums + (t * P + p) * kPanelRows));
     }
   }
 }
 
-template <int P>
-void linear_panels(const LinearTask& task, int64_t panel, const Scratch& offsets) {
-  const PackedMatrix& w = *task.weight;
-  const int64_t panel_bytes = kPanelRows * padded(w.cols);
-  const auto* tail = reinterpret_cast<const int8_t*>(task.scratch + offsets.tail);
-  if (w.format == WeightFormat::kI8) {
-    multiply_panels<P>(task, w.data + panel * panel_bytes, panel, tail);
-    return;
+// All panels of a block for G groups of tokens.
+template <int G>
+void linear_groups(const LinearTask& task, const uint8_t* weights, int64_t begin, int64_t panels, int64_t token) {
+  const int64_t cols = padded(task.weight->cols), panel_bytes = kPanelRows * cols;
+  const uint8_t* x = task.quantized.arranged + token / kTileRows * group_bytes(cols);
+  int64_t p = 0;
+  for (; p + kPanels <= panels; p += kPanels) {
+    linear_block<G, kPanels>(task, x, weights + p * panel_bytes, begin + p, token);
   }
-  uint8_t* expanded = task.scratch + offsets.expanded;
-  for (int p = 0; p < P; ++p) expand_panel<kSigned>(w, panel + p, expanded + p * panel_bytes);
-  multiply_panels<P>(task, expanded, panel, tail);
+  for (; p < panels; ++p) linear_block<G, 1>(task, x, weights + p * panel_bytes, begin + p, token);
 }
 
 }  // namespace
@@ -137,9 +138,15 @@ int64_t multiply_int8_amx(int64_t rounds) {
   return rounds * 4 * kTileRows * kTileRows * kTileBytes * 2;
 }
 
+const CodeOrder* code_order_amx(int64_t tokens) {
+  return tokens < kLeastTokens ? code_order_avx512vnni(tokens) : &kTileOrder;
+}
+
 uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens) {
+  const int64_t cols = padded(weight.cols);
   const uint64_t few = linear_int_scratch_avx512vnni(weight, tokens < kLeastTokens ? tokens : kLeastTokens);
-  const auto many = static_cast<uint64_t>(Scratch(weight).end);
+  const int64_t expanded = weight.format == WeightFormat::kLpbq4 ? panels_at_once(cols) * kPanelRows * cols : 0;
+  const auto many = static_cast<uint64_t>(kSumsBytes + expanded);
   return few > many ? few : many;
 }
 
@@ -148,18 +155,23 @@ void linear_int_amx(const LinearTask& task) {
     linear_int_avx512vnni(task);
     return;
   }
-  const Scratch offsets(*task.weight);
-  const int64_t cols = padded(task.weight->cols), rest = task.tokens % kBlockTokens;
-  uint8_t* tail = task.scratch + offsets.tail;
-  for (int64_t t = 0; t < rest; ++t) {
-    __builtin_memcpy(tail + t * cols, task.quantized.codes + (task.tokens - rest + t) * task.quantized.stride,
-                     static_cast<size_t>(cols));
-  }
-  if (rest != 0) __builtin_memset(tail + rest * cols, 0, static_cast<size_t>((kBlockTokens - rest) * cols));
+  const PackedMatrix& w = *task.weight;
+  const int64_t cols = padded(w.cols), panel_bytes = kPanelRows * cols, most = panels_at_once(cols);
   configure_tiles();
-  int64_t panel = task.panel_begin;
-  for (; panel + kPanels <= task.panel_end; panel += kPanels) linear_panels<kPanels>(task, panel, offsets);
-  for (; panel < task.panel_end; ++panel) linear_panels<1>(task, panel, offsets);
+  for (int64_t begin = task.panel_begin; begin < task.panel_end; begin += most) {
+    const int64_t panels = task.panel_end - begin < most ? task.panel_end - begin : most;
+    const uint8_t* weights = w.data + begin * panel_bytes;
+    if (w.format == WeightFormat::kLpbq4) {
+      uint8_t* const expanded = task.scratch + kSumsBytes;
+      for (int64_t p = 0; p < panels; ++p) expand_panel<kSigned>(w, begin + p, expanded + p * panel_bytes);
+      weights = expanded;
+    }
+    int64_t token = 0;
+    for (; token + kTileRows < task.tokens; token += 2 * kTileRows) {
+      linear_groups<2>(task, weights, begin, panels, token);
+    }
+    if (token < task.tokens) linear_groups<1>(task, weights, begin, panels, token);
+  }
   _tile_release();
 }
 

@@ -10,7 +10,6 @@ namespace tandem::cpu {
 namespace {
 
 inline int64_t padded(int64_t cols) { return (cols + kColAlign - 1) / kColAlign * kColAlign; }
-inline int64_t round_up_64(int64_t n) { return (n + 63) / 64 * 64; }
 
 // The sums of one token and panel, scaled, to y.
 inline void store_sums(const LinearTask& task, int64_t panel, int64_t token, __m512i sums) {

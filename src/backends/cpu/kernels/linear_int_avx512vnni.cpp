@@ -3,8 +3,8 @@
 //   few tokens, kLpbq4    the nibbles as they are, code + 8; a block's sum starts at -8 times the sum of its
 //   activations,
 //                         fits an int16, and vpdpwssd multiplies it with the multiplier and adds it to the row's sum.
-//   otherwise             int8 weights + 128, with -128 times the sum of all activations added; kLpbq4 is expanded into
-//                         such weights first, two panels at a time.
+//   otherwise             int8 weights + 128, with -128 times the sum of all activations added; with many tokens some
+//                         panels are made into such bytes at a time, and the activations lie as the tiles read them.
 // All of it is exact, so the two ways agree to the bit.
 #include "backends/cpu/kernels/simd_avx512vnni.h"
 //
@@ -22,12 +22,9 @@ namespace {
 // 24 accumulators, 2 weights and an activation in 32 registers.
 constexpr int kGemmTokens = 12;
 constexpr int kGemmPanels = 2;
-// So many tokens are interleaved at a time, to stay in the second-level cache.
-constexpr int64_t kBlockTokens = 144;
-static_assert(kBlockTokens % kGemmTokens == 0);
-// Up to so many tokens kLpbq4 runs on nibbles. With 8 tokens bytes were faster (323 against 265 GOPS), with 4 not
-// tried: the exact crossing has not been measured.
-constexpr int64_t kNibbleTokens = 6;
+// Up to so many tokens weights are read as they lie, kLpbq4 as nibbles. With 8 tokens bytes were faster (323 against
+// 265 GOPS), with 4 not tried: the exact crossing has not been measured.
+constexpr int64_t kFewTokens = 6;
 // Decoding waits for memory: 4 panels at a time, fetched ahead, reach 13 GB/s where one alone reached 9.
 constexpr int kNibblePanels = 4;
 constexpr int64_t kPrefetchBytes = 2048;
@@ -151,26 +148,30 @@ void linear_nibbles(const LinearTask& task) {
   }
 }
 
-// T tokens by P panels of bytes; Signed: int8 weights as stored, otherwise they have 128 added already. x: [cols /
-// 4][T] groups of four activations.
-template <int T, int P, bool Signed>
+// How the activations of a tile lie: [cols / 4][T] groups of four, or rows at a stride.
+enum Inputs { kArranged, kRows };
+
+// T tokens by P panels of bytes, to which 128 is added first unless they have it already (Plus128).
+template <int T, int P, Inputs I, Expanded E>
 void byte_tile(const LinearTask& task, const uint8_t* weights, int64_t panel, int64_t token, const int8_t* x,
-               const int32_t* corrections) {
+               const int32_t* sums) {
   const int64_t cols = padded(task.weight->cols);
-  const int64_t panel_bytes = kPanelRows * cols;
+  const int64_t panel_bytes = kPanelRows * cols, stride = task.quantized.stride;
   const __m512i sign = _mm512_set1_epi8(-128);
   __m512i sum[T][P];
   TANDEM_UNROLL for (int t = 0; t < T; ++t) {
-    TANDEM_UNROLL for (int p = 0; p < P; ++p) sum[t][p] = _mm512_set1_epi32(corrections[token + t]);
+    TANDEM_UNROLL for (int p = 0; p < P; ++p) sum[t][p] = _mm512_set1_epi32(-128 * sums[t]);
   }
   for (int64_t col = 0; col < cols; col += 4) {
     __m512i w[P];
     TANDEM_UNROLL for (int p = 0; p < P; ++p) {
-      w[p] = _mm512_loadu_si512(weights + p * panel_bytes + col * kPanelRows);
-      if constexpr (Signed) w[p] = _mm512_xor_si512(w[p], sign);
+      const uint8_t* at = weights + p * panel_bytes + col * kPanelRows;
+      if constexpr (I == kRows) _mm_prefetch(reinterpret_cast<const char*>(at + kPrefetchBytes), _MM_HINT_T0);
+      w[p] = _mm512_loadu_si512(at);
+      if constexpr (E == kSigned) w[p] = _mm512_xor_si512(w[p], sign);
     }
     TANDEM_UNROLL for (int t = 0; t < T; ++t) {
-      const __m512i input = broadcast4(x + col * T + 4 * t);
+      const __m512i input = broadcast4(I == kArranged ? x + col * T + 4 * t : x + t * stride + col);
       TANDEM_UNROLL for (int p = 0; p < P; ++p) sum[t][p] = dot4(sum[t][p], w[p], input);
     }
   }
@@ -179,86 +180,100 @@ void byte_tile(const LinearTask& task, const uint8_t* weights, int64_t panel, in
   }
 }
 
-// The last `tokens` < T tokens, with the tile of just that many.
-template <int T, int P, bool Signed>
-void byte_tail(const LinearTask& task, const uint8_t* weights, int64_t panel, int64_t token, int64_t tokens,
-               const int8_t* x, const int32_t* corrections) {
-  if constexpr (T > 1) {
-    if (tokens == T - 1) {
-      byte_tile<T - 1, P, Signed>(task, weights, panel, token, x, corrections);
+// `tokens` <= T tokens, with the tile of just that many.
+template <int T, int P, Inputs I, Expanded E>
+void byte_tokens(const LinearTask& task, const uint8_t* weights, int64_t panel, int64_t token, int64_t tokens,
+                 const int8_t* x, const int32_t* sums) {
+  if constexpr (T > 0) {
+    if (tokens == T) {
+      byte_tile<T, P, I, E>(task, weights, panel, token, x, sums);
     } else {
-      byte_tail<T - 1, P, Signed>(task, weights, panel, token, tokens, x, corrections);
+      byte_tokens<T - 1, P, I, E>(task, weights, panel, token, tokens, x, sums);
     }
   }
 }
 
-// A block of tokens [begin, end), interleaved in x tile by tile.
-struct TokenBlock {
-  int64_t begin, end;
-  const int8_t* x;
-  const int32_t* corrections;  // Of all tokens.
-  uint8_t* expanded;           // Room for kGemmPanels panels.
-};
+// ---- Few tokens of kI8 weights: read once, as they lie ----
 
-template <int P, bool Signed>
-void byte_panels(const LinearTask& task, const uint8_t* weights, int64_t panel, const TokenBlock& block) {
-  const int64_t cols = padded(task.weight->cols);
-  const int8_t* x = block.x;
-  int64_t token = block.begin;
-  for (; token + kGemmTokens <= block.end; token += kGemmTokens, x += kGemmTokens * cols) {
-    byte_tile<kGemmTokens, P, Signed>(task, weights, panel, token, x, block.corrections);
-  }
-  if (token < block.end) {
-    byte_tail<kGemmTokens, P, Signed>(task, weights, panel, token, block.end - token, x, block.corrections);
-  }
-}
-
-template <int P>
-void linear_panels(const LinearTask& task, int64_t panel, const TokenBlock& block) {
-  const PackedMatrix& w = *task.weight;
-  const int64_t panel_bytes = kPanelRows * padded(w.cols);
-  if (w.format == WeightFormat::kI8) {
-    byte_panels<P, true>(task, w.data + panel * panel_bytes, panel, block);
-    return;
-  }
-  for (int p = 0; p < P; ++p) expand_panel<kPlus128>(w, panel + p, block.expanded + p * panel_bytes);
-  byte_panels<P, false>(task, block.expanded, panel, block);
-}
-
-// Where the parts of the scratch of the byte kernels begin.
-struct ByteScratch {
-  int64_t x, expanded, end;
-  ByteScratch(const PackedMatrix& w, int64_t tokens) {
-    const int64_t cols = padded(w.cols);
-    x = round_up_64(tokens * 4);
-    expanded = x + round_up_64((tokens < kBlockTokens ? tokens : kBlockTokens) * cols + 4 * kInterleaveSlack);
-    end = expanded + (w.format == WeightFormat::kLpbq4 ? kGemmPanels * kPanelRows * cols : 0);
-  }
-};
-
-void linear_bytes(const LinearTask& task) {
-  const PackedMatrix& w = *task.weight;
-  const int64_t cols = padded(w.cols);
-  const ByteScratch offsets(w, task.tokens);
-  const QuantizedRows& in = task.quantized;
-  int32_t* corrections = reinterpret_cast<int32_t*>(task.scratch);
-  uint8_t* x = task.scratch + offsets.x;
+void linear_few_i8(const LinearTask& task) {
+  const int64_t panel_bytes = kPanelRows * padded(task.weight->cols);
+  int32_t sums[kFewTokens];
   for (int64_t token = 0; token < task.tokens; ++token) {
-    sum_runs(in.codes + token * in.stride, cols, cols, -128, corrections + token);
+    const int8_t* x = task.quantized.codes + token * task.quantized.stride;
+    sum_runs(x, padded(task.weight->cols), padded(task.weight->cols), 1, sums + token);
   }
-  for (int64_t begin = 0; begin < task.tokens; begin += kBlockTokens) {
-    const int64_t end = begin + kBlockTokens < task.tokens ? begin + kBlockTokens : task.tokens;
-    for (int64_t token = begin; token < end; token += kGemmTokens) {
-      const int64_t rows = end - token < kGemmTokens ? end - token : kGemmTokens;
-      // Only moved: four codes travel as one float.
-      interleave_rows(reinterpret_cast<const float*>(in.codes + token * in.stride), in.stride / 4, rows, cols / 4,
-                      reinterpret_cast<float*>(x + (token - begin) * cols));
+  const uint8_t* weights = task.weight->data;
+  const int8_t* x = task.quantized.codes;
+  int64_t panel = task.panel_begin;
+  if (task.tokens == 1) {
+    for (; panel + kNibblePanels <= task.panel_end; panel += kNibblePanels) {
+      byte_tile<1, kNibblePanels, kRows, kSigned>(task, weights + panel * panel_bytes, panel, 0, x, sums);
     }
-    const TokenBlock block{begin, end, reinterpret_cast<const int8_t*>(x), corrections,
-                           task.scratch + offsets.expanded};
-    int64_t panel = task.panel_begin;
-    for (; panel + kGemmPanels <= task.panel_end; panel += kGemmPanels) linear_panels<kGemmPanels>(task, panel, block);
-    for (; panel < task.panel_end; ++panel) linear_panels<1>(task, panel, block);
+  }
+  for (; panel < task.panel_end; ++panel) {
+    byte_tokens<kFewTokens, 1, kRows, kSigned>(task, weights + panel * panel_bytes, panel, 0, task.tokens, x, sums);
+  }
+}
+
+// ---- Many tokens: arranged in groups of a tile's height, each behind the sums of its tokens ----
+
+constexpr int64_t kSumsBytes = 64;
+static_assert(kGemmTokens * sizeof(int32_t) <= kSumsBytes);
+
+int64_t group_bytes(int64_t cols) { return kSumsBytes + kGemmTokens * cols; }
+
+void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t cols, uint8_t* out) {
+  auto* sums = reinterpret_cast<int32_t*>(out);
+  for (int64_t t = 0; t < tokens; ++t) sum_runs(codes + t * stride, cols, cols, 1, sums + t);
+  // Only moved: four codes travel as one float.
+  interleave_rows(reinterpret_cast<const float*>(codes), stride / 4, tokens, cols / 4,
+                  reinterpret_cast<float*>(out + kSumsBytes));
+}
+
+constexpr CodeOrder kTileOrder = {kGemmTokens, group_bytes, arrange_group};
+
+// Panels whose bytes are expanded at a time: they stay in the second-level cache while all tokens pass by.
+int64_t panels_at_once(int64_t cols) {
+  constexpr int64_t kExpandedBytes = 256 << 10;
+  const int64_t panels = kExpandedBytes / (kPanelRows * cols) / kGemmPanels * kGemmPanels;
+  return panels < kGemmPanels ? kGemmPanels : panels;
+}
+
+void add_128(const uint8_t* from, int64_t count, uint8_t* to) {
+  const __m512i sign = _mm512_set1_epi8(-128);
+  for (int64_t i = 0; i < count; i += 64) {
+    _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(from + i), sign));
+  }
+}
+
+void linear_many(const LinearTask& task) {
+  const PackedMatrix& w = *task.weight;
+  const int64_t cols = padded(w.cols), panel_bytes = kPanelRows * cols, most = panels_at_once(cols);
+  uint8_t* const bytes = task.scratch;
+  for (int64_t begin = task.panel_begin; begin < task.panel_end; begin += most) {
+    const int64_t panels = task.panel_end - begin < most ? task.panel_end - begin : most;
+    for (int64_t p = 0; p < panels; ++p) {
+      if (w.format == WeightFormat::kLpbq4) {
+        expand_panel<kPlus128>(w, begin + p, bytes + p * panel_bytes);
+      } else {
+        add_128(w.data + (begin + p) * panel_bytes, panel_bytes, bytes + p * panel_bytes);
+      }
+    }
+    const uint8_t* group = task.quantized.arranged;
+    for (int64_t token = 0; token < task.tokens; token += kGemmTokens, group += group_bytes(cols)) {
+      const int64_t tokens = task.tokens - token < kGemmTokens ? task.tokens - token : kGemmTokens;
+      const auto* sums = reinterpret_cast<const int32_t*>(group);
+      const auto* x = reinterpret_cast<const int8_t*>(group + kSumsBytes);
+      int64_t p = 0;
+      for (; p + kGemmPanels <= panels; p += kGemmPanels) {
+        byte_tokens<kGemmTokens, kGemmPanels, kArranged, kPlus128>(task, bytes + p * panel_bytes, begin + p, token,
+                                                                   tokens, x, sums);
+      }
+      for (; p < panels; ++p) {
+        byte_tokens<kGemmTokens, 1, kArranged, kPlus128>(task, bytes + p * panel_bytes, begin + p, token, tokens, x,
+                                                         sums);
+      }
+    }
   }
 }
 
@@ -276,16 +291,21 @@ int64_t multiply_int8_avx512vnni(int64_t rounds) {
   return rounds * kSums * 64 * 2;
 }
 
+const CodeOrder* code_order_avx512vnni(int64_t tokens) { return tokens > kFewTokens ? &kTileOrder : nullptr; }
+
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens) {
-  if (weight.format == WeightFormat::kLpbq4 && tokens <= kNibbleTokens) {
-    return static_cast<uint64_t>(tokens * (padded(weight.cols) / 16) * 4);
-  }
-  return static_cast<uint64_t>(ByteScratch(weight, tokens).end);
+  const int64_t cols = padded(weight.cols);
+  // A call may have fewer tokens than the plan's.
+  const int64_t few = (tokens < kFewTokens ? tokens : kFewTokens) * (cols / 16) * 4;
+  const int64_t many = tokens > kFewTokens ? panels_at_once(cols) * kPanelRows * cols : 0;
+  return static_cast<uint64_t>(few > many ? few : many);
 }
 
 void linear_int_avx512vnni(const LinearTask& task) {
-  if (task.weight->format != WeightFormat::kLpbq4 || task.tokens > kNibbleTokens) {
-    linear_bytes(task);
+  if (task.tokens > kFewTokens) {
+    linear_many(task);
+  } else if (task.weight->format == WeightFormat::kI8) {
+    linear_few_i8(task);
   } else if (task.weight->block == 16) {
     linear_nibbles<2>(task);
   } else {

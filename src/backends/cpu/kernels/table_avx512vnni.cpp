@@ -8,9 +8,9 @@ namespace tandem::cpu {
 
 constexpr KernelTable kAvx512VnniKernels =
     TANDEM_KERNEL_TABLE("avx512vnni", linear_int_avx512vnni, linear_int_avx512vnni, linear_int_scratch_avx512vnni,
-                        multiply_int8_avx512vnni);
+                        multiply_int8_avx512vnni, code_order_avx512vnni);
 
-constexpr KernelTable kAmxKernels =
-    TANDEM_KERNEL_TABLE("amx", linear_int_amx, linear_int_amx, linear_int_scratch_amx, multiply_int8_amx);
+constexpr KernelTable kAmxKernels = TANDEM_KERNEL_TABLE("amx", linear_int_amx, linear_int_amx, linear_int_scratch_amx,
+                                                        multiply_int8_amx, code_order_amx);
 
 }  // namespace tandem::cpu

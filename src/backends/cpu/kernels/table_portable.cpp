@@ -6,8 +6,9 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr KernelTable kTable = TANDEM_KERNEL_TABLE("portable", linear_int_portable, linear_int_portable,
-                                                   linear_int_scratch_portable, multiply_int8_portable);
+constexpr KernelTable kTable =
+    TANDEM_KERNEL_TABLE("portable", linear_int_portable, linear_int_portable, linear_int_scratch_portable,
+                        multiply_int8_portable, code_order_portable);
 
 }  // namespace
 

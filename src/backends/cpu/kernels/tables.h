@@ -12,6 +12,7 @@ namespace tandem::cpu {
 void linear_int_portable(const LinearTask& task);
 uint64_t linear_int_scratch_portable(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_portable(int64_t rounds);
+const CodeOrder* code_order_portable(int64_t tokens);  // None, for any number of tokens.
 
 #ifdef TANDEM_KERNELS_X86
 extern const KernelTable kAvx2Kernels;
@@ -29,11 +30,13 @@ extern const KernelTable kAvx512VnniKernels;
 void linear_int_avx512vnni(const LinearTask& task);
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_avx512vnni(int64_t rounds);
+const CodeOrder* code_order_avx512vnni(int64_t tokens);
 
 extern const KernelTable kAmxKernels;
 void linear_int_amx(const LinearTask& task);
 uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_amx(int64_t rounds);
+const CodeOrder* code_order_amx(int64_t tokens);
 #endif
 
 }  // namespace tandem::cpu
