@@ -1,6 +1,7 @@
 #include "backends/cpu/execute/plan.h"
 
 #include <algorithm>
+#include <cassert>
 #include <optional>
 
 #include "backends/cpu/execute/bind_matrix.h"
@@ -34,8 +35,8 @@ class Planner {
     TANDEM_TRY(find_keys());
     TANDEM_TRY(place_outside());
     place_aliases();
-    TANDEM_TRY(place_activations());
     group_ops();
+    TANDEM_TRY(place_activations());
     TANDEM_TRY(add_scratch());
     return std::move(plan_);
   }
@@ -142,37 +143,6 @@ class Planner {
     }
   }
 
-  // First fit by time of life: an activation takes the lowest place that is free from the op that writes it to the last
-  // that reads it.
-  Status place_activations() {
-    struct Live {
-      uint64_t offset, size;
-      size_t last;
-    };
-    std::vector<size_t> last_use(graph_.tensors.size(), 0);
-    for (size_t i = 0; i < graph_.ops.size(); ++i) {
-      for (const TensorId id : graph_.ops[i].inputs) last_use[static_cast<size_t>(id)] = i;
-    }
-    std::vector<Live> live;  // Sorted by offset.
-    for (size_t i = 0; i < graph_.ops.size(); ++i) {
-      std::erase_if(live, [&](const Live& l) { return l.last < i; });
-      for (const TensorId id : graph_.ops[i].outputs) {
-        if (place(id).kind != Place::Kind::kNone) continue;
-        const uint64_t size =
-            round_up(static_cast<uint64_t>(ir::element_count_of(graph_.at(id))) * sizeof(float), kAlign);
-        uint64_t offset = 0;
-        auto at = live.begin();
-        for (; at != live.end() && offset + size > at->offset; ++at) offset = at->offset + at->size;
-        live.insert(at, {offset, size, std::max(last_use[static_cast<size_t>(id)], i)});
-        place(id).kind = Place::Kind::kArena;
-        place(id).offset = offset;
-        plan_.arena_bytes = std::max(plan_.arena_bytes, offset + size);
-        if (plan_.arena_bytes > kMaxArena) return corrupt("method \"{}\" needs too much memory", graph_.name);
-      }
-    }
-    return ok_status();
-  }
-
   bool is_alias(const Op& op) const {
     const bool converts = op.kind == OpKind::kMaskToFloat || op.kind == OpKind::kConvert;
     if (!converts) return false;
@@ -181,20 +151,40 @@ class Planner {
     return from.kind == Place::Kind::kBinding && to.kind == Place::Kind::kBinding && from.binding == to.binding;
   }
 
-  // Whether op i is the product behind the two layers of the last step, and can be computed together with them: parts
-  // of its output are written while others of the layers' outputs are still to come, so these must not read their
-  // input, whose memory it may have.
+  // Whether op i is the product behind the two layers of the last step, and of use to nobody else are their outputs.
   bool closes_gate(size_t i, const std::vector<int>& uses) const {
     const Op& op = graph_.ops[i];
     if ((op.kind != OpKind::kSiluMul && op.kind != OpKind::kGeluTanhMul) || plan_.steps.empty()) return false;
     const Step& last = plan_.steps.back();
-    if (last.kind != OpKind::kLinear || last.gated || last.ops.size() != 2 || last.ops[1] + 1 != i) return false;
+    if (last.kind != Step::Kind::kLinear || last.gated || last.ops.size() != 2 || last.ops[1] + 1 != i) return false;
     const Op &gate = graph_.ops[last.ops[0]], &up = graph_.ops[last.ops[1]];
     const auto only_here = [&](TensorId id) {
       return graph_.at(id).role == TensorRole::kActivation && uses[static_cast<size_t>(id)] == 1;
     };
-    return gate.attributes.quantize_input && op.inputs[0] == gate.outputs[0] && op.inputs[1] == up.outputs[0] &&
-           only_here(op.inputs[0]) && only_here(op.inputs[1]);
+    return op.inputs[0] == gate.outputs[0] && op.inputs[1] == up.outputs[0] && only_here(op.inputs[0]) &&
+           only_here(op.inputs[1]);
+  }
+
+  bool joins_linear(size_t i) const {
+    if (plan_.steps.empty() || i == 0) return false;
+    const Op &op = graph_.ops[i], &before = graph_.ops[i - 1];
+    const Step& last = plan_.steps.back();
+    return last.kind == Step::Kind::kLinear && !last.gated && last.ops.back() + 1 == i &&
+           before.inputs[0] == op.inputs[0] && before.attributes.quantize_input == op.attributes.quantize_input;
+  }
+
+  // Elements that a row-wise op computes for a row. A sine costs about as much as 16 elements of other work.
+  int64_t row_cost(const Op& op) const {
+    const int64_t width = graph_.at(op.kind == OpKind::kStoreKv ? op.inputs[0] : op.outputs[0]).shape.back();
+    return op.kind == OpKind::kRopeTable ? 16 * width : width;
+  }
+
+  // The row-wise step that is being made, or a new one.
+  Step& row_step(bool tail) {
+    const bool fits = !plan_.steps.empty() && plan_.steps.back().kind == Step::Kind::kRows &&
+                      plan_.steps.back().tail == tail && plan_.steps.back().quantizes < 0;
+    if (!fits) plan_.steps.push_back({Step::Kind::kRows, {}, tail});
+    return plan_.steps.back();
   }
 
   void group_ops() {
@@ -206,19 +196,92 @@ class Planner {
     }
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& op = graph_.ops[i];
+      const auto index = static_cast<uint32_t>(i);
+      const bool tail = i > last_crossing;
       if (is_alias(op)) continue;
-      const bool joins = op.kind == OpKind::kLinear && !plan_.steps.empty() &&
-                         plan_.steps.back().kind == OpKind::kLinear && plan_.steps.back().ops.back() + 1 == i &&
-                         graph_.ops[i - 1].inputs[0] == op.inputs[0] &&
-                         graph_.ops[i - 1].attributes.quantize_input == op.attributes.quantize_input;
-      const bool closes = closes_gate(i, uses);
-      if (joins || closes) {
-        plan_.steps.back().ops.push_back(static_cast<uint32_t>(i));
-        plan_.steps.back().gated = closes;
+      if (op.kind == OpKind::kAttention || op.kind == OpKind::kMaskToFloat) {
+        plan_.steps.push_back(
+            {op.kind == OpKind::kAttention ? Step::Kind::kAttention : Step::Kind::kMask, {index}, tail});
+      } else if (op.kind == OpKind::kLinear) {
+        if (joins_linear(i)) {
+          plan_.steps.back().ops.push_back(index);
+          continue;
+        }
+        if (op.attributes.quantize_input) {
+          Step& step = row_step(tail);
+          step.quantizes = index;
+          step.row_cost += graph_.at(op.inputs[0]).shape[1];
+        }
+        plan_.steps.push_back({Step::Kind::kLinear, {index}, tail});
+      } else if (closes_gate(i, uses)) {
+        plan_.steps.back().ops.push_back(index);
+        plan_.steps.back().gated = true;
       } else {
-        plan_.steps.push_back({op.kind, {static_cast<uint32_t>(i)}, false, i > last_crossing});
+        Step& step = row_step(tail);
+        step.ops.push_back(index);
+        step.row_cost += row_cost(op);
       }
     }
+  }
+
+  // By tensor, the last step that reads it. A layer with quantized input reads codes, made by the step before.
+  std::vector<size_t> find_last_uses() const {
+    std::vector<size_t> last_use(graph_.tensors.size(), 0);
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      const Step& step = plan_.steps[i];
+      for (const uint32_t index : step.ops) {
+        const Op& op = graph_.ops[index];
+        const bool reads_codes = op.kind == OpKind::kLinear && op.attributes.quantize_input;
+        for (size_t k = reads_codes ? 1 : 0; k < op.inputs.size(); ++k) {
+          last_use[static_cast<size_t>(op.inputs[k])] = i;
+        }
+      }
+      if (step.quantizes >= 0) {
+        last_use[static_cast<size_t>(graph_.ops[static_cast<size_t>(step.quantizes)].inputs[0])] = i;
+      }
+    }
+    return last_use;
+  }
+
+  // First fit by time of life: an activation takes the lowest place that is free from the step that writes it to the
+  // last that reads it. Steps and not ops, because threads are at different ops of a step at a time.
+  Status place_activations() {
+    struct Live {
+      uint64_t offset, size;
+      size_t last;
+    };
+    const std::vector<size_t> last_use = find_last_uses();
+    std::vector<Live> live;  // Sorted by offset.
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      std::erase_if(live, [&](const Live& l) { return l.last < i; });
+      const Step& step = plan_.steps[i];
+      uint64_t local_bytes = 0;
+      for (const uint32_t op : step.ops) {
+        // A gate and its other layer have their place in the scratch of a task.
+        if (step.gated && op != step.ops.back()) continue;
+        for (const TensorId id : graph_.ops[op].outputs) {
+          if (place(id).kind != Place::Kind::kNone) continue;
+          if (step.kind == Step::Kind::kRows && last_use[static_cast<size_t>(id)] <= i) {
+            place(id).kind = Place::Kind::kLocal;
+            place(id).offset = local_bytes;
+            local_bytes += round_up(static_cast<uint64_t>(kRowsTogether * graph_.at(id).shape.back()) * 4, kAlign);
+            plan_.scratch = std::max(plan_.scratch, local_bytes);
+            continue;
+          }
+          const uint64_t size =
+              round_up(static_cast<uint64_t>(ir::element_count_of(graph_.at(id))) * sizeof(float), kAlign);
+          uint64_t offset = 0;
+          auto at = live.begin();
+          for (; at != live.end() && offset + size > at->offset; ++at) offset = at->offset + at->size;
+          live.insert(at, {offset, size, std::max(last_use[static_cast<size_t>(id)], i)});
+          place(id).kind = Place::Kind::kArena;
+          place(id).offset = offset;
+          plan_.arena_bytes = std::max(plan_.arena_bytes, offset + size);
+          if (plan_.arena_bytes > kMaxArena) return corrupt("method \"{}\" needs too much memory", graph_.name);
+        }
+      }
+    }
+    return ok_status();
   }
 
   uint64_t reserve(uint64_t bytes) {
@@ -233,6 +296,7 @@ class Planner {
     for (int64_t tokens = 1; tokens <= graph_.tokens && cols > 0; ++tokens) {
       const CodeOrder* order = kernels_.code_order(tokens);
       if (order == nullptr) continue;
+      assert(order->group <= kRowsTogether);
       most = std::max(most, (tokens + order->group - 1) / order->group * order->group_bytes(cols));
     }
     return static_cast<uint64_t>(most);
@@ -251,8 +315,7 @@ class Planner {
         const int64_t dim = op.attributes.head_dim;
         const int64_t group = graph_.at(op.inputs[0]).shape[1] / dim / graph_.at(op.inputs[1]).shape[0];
         const int64_t rows = std::min(graph_.tokens, kAttentionTokens);
-        plan_.attention_scratch =
-            std::max(plan_.attention_scratch, kernels_.attention_scratch_floats(rows, group, dim) * sizeof(float));
+        plan_.scratch = std::max(plan_.scratch, kernels_.attention_scratch_floats(rows, group, dim) * sizeof(float));
         has_window = has_window || op.attributes.window > 0;
       }
     }
@@ -265,7 +328,9 @@ class Planner {
       plan_.window_mask_offset = reserve(tokens * static_cast<uint64_t>(graph_.context) * sizeof(float));
     }
     plan_.linear_scratch = round_up(plan_.linear_scratch, kAlign);
-    plan_.attention_scratch = round_up(plan_.attention_scratch, kAlign);
+    const bool gated = std::any_of(plan_.steps.begin(), plan_.steps.end(), [](const Step& s) { return s.gated; });
+    if (gated) plan_.gate_scratch = std::max<uint64_t>(kGateFloats, tokens * kPanelRows) * sizeof(float);
+    plan_.scratch = round_up(std::max(plan_.scratch, plan_.linear_scratch + 2 * plan_.gate_scratch), kAlign);
     if (plan_.arena_bytes > kMaxArena) return corrupt("method \"{}\" needs too much memory", graph_.name);
     return ok_status();
   }

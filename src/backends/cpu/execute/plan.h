@@ -19,6 +19,8 @@ struct Place {
     kArena,     // At `offset` bytes in the context's arena.
     kBinding,   // In the caller's buffer of tensor `binding`.
     kConstant,  // A vector in the mapped artifact.
+    kLocal,     // Written and read within one kRows step: in the thread's scratch, `offset` bytes behind its beginning,
+                // for kRowsTogether rows.
   };
   Kind kind = Kind::kNone;
   uint64_t offset = 0;
@@ -26,13 +28,21 @@ struct Place {
   const float* constant = nullptr;
 };
 
-// One or more ops that run between two barriers. Several ops: linear layers that read the same input; `gated`: two such
-// layers and behind them the product of their outputs, one of them through an activation function.
+// Ops that run between two barriers.
 struct Step {
-  ir::OpKind kind = ir::OpKind::kAdd;
-  std::vector<uint32_t> ops;  // Indices into the graph.
-  bool gated = false;
-  bool tail = false;  // After the last op that looks across tokens: only the rows the caller reads are computed.
+  enum class Kind : uint8_t {
+    kRows,    // Ops in which a row depends on no other: a thread takes a few rows through all of them.
+    kLinear,  // Linear layers that read the same input; `gated`: two such layers and behind them the product of their
+              // outputs, one of them through an activation function.
+    kAttention,  // One op.
+    kMask,       // One op.
+  };
+  Kind kind = Kind::kRows;
+  std::vector<uint32_t> ops;  // Indices into the graph. kRows may have none.
+  bool tail = false;       // After the last op that looks across tokens: only the rows the caller reads are computed.
+  bool gated = false;      // kLinear
+  int64_t quantizes = -1;  // kRows: the linear layer whose input becomes codes at the end of this step, or -1.
+  int64_t row_cost = 0;    // kRows: elements of one row, in all ops.
 };
 
 struct MethodPlan {
@@ -50,9 +60,18 @@ struct MethodPlan {
   int64_t codes_stride = 0;
   uint64_t mask_end_offset = 0;     // int64 per token: one past the last visible slot.
   uint64_t window_mask_offset = 0;  // f32 [tokens, context], if a layer has a window.
-  uint64_t linear_scratch = 0;      // Bytes per thread.
-  uint64_t attention_scratch = 0;   // Bytes per thread.
+  // Bytes per thread, of which one kind is in use at a time: `scratch` is as much as the largest.
+  uint64_t linear_scratch = 0;
+  uint64_t gate_scratch =
+      0;  // Behind linear_scratch: what a task computes of a gate; as much again for the other layer.
+  uint64_t scratch = 0;
 };
+
+// Rows that go through the ops of a kRows step together at most: few enough to stay in a core's cache from op to op.
+inline constexpr int64_t kRowsTogether = 16;
+// Outputs of a gate that a task computes at a time: 128 KB, as many of the other layer, and the weights are in the
+// second-level cache together.
+inline constexpr int64_t kGateFloats = 1 << 15;
 
 // Tokens of a prefill that share one attention task: enough to reuse each converted tile of the cache.
 inline constexpr int64_t kAttentionTokens = 64;

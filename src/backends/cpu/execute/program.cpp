@@ -47,7 +47,7 @@ class CpuProgram final : public Program {
     uint64_t arena_bytes = 0, scratch_bytes = 0;
     for (const MethodPlan& plan : plans_) {
       arena_bytes = std::max(arena_bytes, plan.arena_bytes);
-      scratch_bytes = std::max({scratch_bytes, plan.linear_scratch, plan.attention_scratch});
+      scratch_bytes = std::max(scratch_bytes, plan.scratch);
     }
     const uint64_t all_scratch = scratch_bytes * static_cast<uint64_t>(pool_.size());
     const bool fits = arena_bytes <= machine_memory() && all_scratch <= machine_memory();

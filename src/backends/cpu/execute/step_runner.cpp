@@ -15,16 +15,10 @@ using ir::OpKind;
 using ir::TensorId;
 using ir::TensorRole;
 
-// Work below this is done by the caller alone: waking another thread costs more. Both are about ten microseconds on one
-// core; element-wise work is counted in elements, linear layers in multiplications.
-constexpr int64_t kWorthSharing = 1 << 15;
+// So many multiplications are done by the caller alone, about ten microseconds: waking another thread costs more.
 constexpr int64_t kLinearWorthSharing = 1 << 18;
 // Tasks per thread in a loop, so that a thread that falls behind leaves its share to the others.
 constexpr int64_t kTasksPerThread = 4;
-// Outputs of a gate that a task computes at a time: 512 KB, as many of the other layer, and the weights are in the
-// second-level cache together.
-constexpr int64_t kGatedFloats = 1 << 17;
-
 // One past the last slot of a mask's row that is not -infinity. Most of a long row is masked, so whole blocks of it are
 // looked at at once; the compiler makes vector code of the inner loop.
 int64_t visible_end(const float* row, int64_t end) {
@@ -42,21 +36,13 @@ int64_t visible_end(const float* row, int64_t end) {
 
 }  // namespace
 
-template <typename Body>
-void StepRunner::each_part(Rows rows, int64_t elements, Body&& body) {
-  const int64_t parts = elements < kWorthSharing ? 1 : std::min<int64_t>(rows.count, pool_.size());
-  pool_.run(parts, [&](int64_t part, int) {
-    const int64_t begin = rows.count * part / parts, end = rows.count * (part + 1) / parts;
-    if (begin < end) body(Rows{rows.begin + begin, end - begin});
-  });
-}
-
 void* StepRunner::memory(TensorId id) const {
   const Place& place = plan_.places[static_cast<size_t>(id)];
   switch (place.kind) {
     case Place::Kind::kArena: return arena_ + place.offset;
     case Place::Kind::kBinding: return bindings_.data[static_cast<size_t>(place.binding)];
     case Place::Kind::kConstant: return const_cast<float*>(place.constant);
+    case Place::Kind::kLocal:
     case Place::Kind::kNone: return nullptr;
   }
   return nullptr;
@@ -93,86 +79,49 @@ Status StepRunner::run() {
 }
 
 Status StepRunner::run_step(const Step& step, Rows rows) {
-  const Op& op = graph_.ops[step.ops[0]];
   switch (step.kind) {
-    case OpKind::kEmbedding: return embedding(op, rows);
-    case OpKind::kLinear: linear(step, rows); return ok_status();
-    case OpKind::kRmsNorm:
-    case OpKind::kLayerNorm: norm(op, rows); return ok_status();
-    case OpKind::kAdd:
-    case OpKind::kMul:
-    case OpKind::kScale:
-    case OpKind::kSilu:
-    case OpKind::kGeluTanh:
-    case OpKind::kSiluMul:
-    case OpKind::kGeluTanhMul:
-    case OpKind::kSoftcap: elementwise(op, rows); return ok_status();
-    case OpKind::kRopeTable: rope_table(op, rows); return ok_status();
-    case OpKind::kRope: rope(op, rows); return ok_status();
-    case OpKind::kStoreKv: return store_kv(op, rows);
-    case OpKind::kAttention: attention(op, rows); return ok_status();
-    case OpKind::kMaskToFloat: return mask_to_float(op);
-    case OpKind::kConvert: convert(op, rows); return ok_status();
-    default: return internal_error("the CPU does not know op {}", op_kind_name(step.kind));  // plan.cpp refuses them.
-  }
-}
-
-Status StepRunner::embedding(const Op& op, Rows rows) {
-  const PackedMatrix& table = plan_.matrices[static_cast<size_t>(op.inputs[1])];
-  const int32_t* tokens = indices(op.inputs[0]);
-  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
-    if (tokens[n] < 0 || tokens[n] >= table.rows) {
-      return invalid_argument("token {} is not in the vocabulary of {}", tokens[n], table.rows);
-    }
-    unpack_row(table, tokens[n], floats(op.outputs[0]) + n * table.cols);
+    case Step::Kind::kRows:
+      TANDEM_TRY(check_rows(step, rows));
+      run_rows(step, rows);
+      return ok_status();
+    case Step::Kind::kLinear: linear(step, rows); return ok_status();
+    case Step::Kind::kAttention: attention(graph_.ops[step.ops[0]], rows); return ok_status();
+    case Step::Kind::kMask: return mask_to_float(graph_.ops[step.ops[0]]);
   }
   return ok_status();
 }
 
-// Codes are kept for the rows of this call only.
-QuantizedRows StepRunner::quantize_input(const Op& op, Rows rows) {
-  const int64_t cols = graph_.at(op.inputs[0]).shape[1];
-  const int64_t stride = plan_.matrices[static_cast<size_t>(op.inputs[1])].padded_cols();
-  const float* x = floats(op.inputs[0], rows);
-  auto* codes = reinterpret_cast<int8_t*>(arena_ + plan_.codes_offset);
-  auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset);
-  const CodeOrder* order = kernels_.code_order(rows.count);
-  const int64_t group = order == nullptr ? 1 : order->group;
-  uint8_t* const arranged = order == nullptr ? nullptr : arena_ + plan_.arranged_offset;
-  each_part(Rows{0, (rows.count + group - 1) / group}, rows.count * cols, [&](Rows part) {
-    const int64_t end = std::min((part.begin + part.count) * group, rows.count);
-    for (int64_t i = part.begin; i < part.begin + part.count; ++i) {
-      const int64_t first = i * group, count = std::min(group, end - first);
-      kernels_.quantize_rows(x + first * cols, cols, count, cols, codes + first * stride, stride, scales + first);
-      if (order == nullptr) continue;
-      order->arrange(codes + first * stride, stride, count, stride, arranged + i * order->group_bytes(stride));
-    }
-  });
-  return {codes, stride, scales, arranged};
+QuantizedRows StepRunner::quantized(const Op& op, int64_t rows) const {
+  QuantizedRows input;
+  if (!op.attributes.quantize_input) return input;
+  input.codes = reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset);
+  input.stride = weight_of(op).padded_cols();
+  input.scales = reinterpret_cast<const float*>(arena_ + plan_.scales_offset);
+  if (kernels_.code_order(rows) != nullptr) input.arranged = arena_ + plan_.arranged_offset;
+  return input;
 }
 
-// The rows of panels [begin, end) of one layer.
 void StepRunner::linear_panels(const Op& op, int64_t begin, int64_t end, Rows rows, const QuantizedRows& input,
-                               int thread) {
+                               int thread, float* y, int64_t y_stride) {
   const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
   LinearTask work;
   work.weight = &matrix;
   work.panel_begin = begin;
   work.panel_end = end;
   work.tokens = rows.count;
-  work.x = floats(op.inputs[0], rows);
+  work.x = op.attributes.quantize_input ? nullptr : floats(op.inputs[0], rows);
   work.x_stride = matrix.cols;
   work.quantized = input;
   work.bias = op.inputs.size() == 3 ? floats(op.inputs[2]) : nullptr;
-  work.y = floats(op.outputs[0], rows);
-  work.y_stride = matrix.rows;
+  work.y = y - begin * kPanelRows;  // Rows of other panels are not touched.
+  work.y_stride = y_stride;
   work.scratch = scratch(thread);
   kernels_.linear(work);
 }
 
 void StepRunner::linear(const Step& step, Rows rows) {
   const Op& first = graph_.ops[step.ops[0]];
-  const QuantizedRows input = first.attributes.quantize_input ? quantize_input(first, rows) : QuantizedRows{};
+  const QuantizedRows input = quantized(first, rows.count);
   if (step.gated) {
     gated_linear(step, rows, input);
     return;
@@ -185,8 +134,12 @@ void StepRunner::linear(const Step& step, Rows rows) {
   pool_.run(tasks, [&](int64_t task, int thread) {
     int64_t begin = panels * task / tasks, end = panels * (task + 1) / tasks;
     for (const uint32_t index : step.ops) {
-      const int64_t there = weight_of(graph_.ops[index]).panels(), here = std::min(end, there);
-      if (begin < here) linear_panels(graph_.ops[index], begin, here, rows, input, thread);
+      const Op& op = graph_.ops[index];
+      const int64_t there = weight_of(op).panels(), here = std::min(end, there);
+      if (begin < here) {
+        float* const y = floats(op.outputs[0], rows) + begin * kPanelRows;
+        linear_panels(op, begin, here, rows, input, thread, y, weight_of(op).rows);
+      }
       begin = std::max<int64_t>(0, begin - there);
       end -= there;
       if (end <= 0) break;
@@ -194,97 +147,31 @@ void StepRunner::linear(const Step& step, Rows rows) {
   });
 }
 
-// act(gate) * up: a task computes both for a run of panels, and the product while they are in its cache.
+// act(gate) * up: a task computes both for a run of panels, in its own memory, and then the product.
 void StepRunner::gated_linear(const Step& step, Rows rows, const QuantizedRows& input) {
   const Op &gate = graph_.ops[step.ops[0]], &up = graph_.ops[step.ops[1]], &product = graph_.ops[step.ops[2]];
   const int64_t width = weight_of(gate).rows, panels = weight_of(gate).panels();
   const bool alone = 2 * width * weight_of(gate).cols * rows.count < kLinearWorthSharing;
-  const int64_t most_panels = std::max<int64_t>(kGatedFloats / (kPanelRows * rows.count), 1);
-  const int64_t wanted = std::max(pool_.size() * kTasksPerThread, (panels + most_panels - 1) / most_panels);
-  const int64_t tasks = alone ? 1 : std::min(panels, wanted);
+  const int64_t most_panels = std::max<int64_t>(kGateFloats / (kPanelRows * rows.count), 1);
+  const int64_t least_tasks = (panels + most_panels - 1) / most_panels;
+  const int64_t wanted = std::min<int64_t>(panels, pool_.size() * kTasksPerThread);
+  const int64_t tasks = alone ? least_tasks : std::max(wanted, least_tasks);
   const auto multiply = product.kind == OpKind::kSiluMul ? kernels_.silu_mul : kernels_.gelu_tanh_mul;
-  const float* a = floats(product.inputs[0], rows);
-  const float* b = floats(product.inputs[1], rows);
   float* y = floats(product.outputs[0], rows);
-  pool_.run(tasks, [&](int64_t task, int thread) {
-    const int64_t begin = panels * task / tasks, end = panels * (task + 1) / tasks;
-    linear_panels(gate, begin, end, rows, input, thread);
-    linear_panels(up, begin, end, rows, input, thread);
+  const auto run_task = [&](int64_t task, int thread) {
+    const int64_t begin = panels * task / tasks, end = panels * (task + 1) / tasks, stride = (end - begin) * kPanelRows;
+    auto* const a = reinterpret_cast<float*>(scratch(thread) + plan_.linear_scratch);
+    auto* const b = reinterpret_cast<float*>(scratch(thread) + plan_.linear_scratch + plan_.gate_scratch);
+    linear_panels(gate, begin, end, rows, input, thread, a, stride);
+    linear_panels(up, begin, end, rows, input, thread, b, stride);
     const int64_t from = begin * kPanelRows, count = std::min(end * kPanelRows, width) - from;
-    for (int64_t n = 0, at = from; n < rows.count; ++n, at += width) multiply(a + at, b + at, count, y + at);
-  });
-}
-
-void StepRunner::norm(const Op& op, Rows rows) {
-  const int64_t width = graph_.at(op.inputs[0]).shape[1], group = graph_.at(op.inputs[1]).shape[0];
-  const float* weight = floats(op.inputs[1]);
-  const ir::OpAttributes& a = op.attributes;
-  each_part(rows, rows.count * width, [&](Rows part) {
-    const float* x = floats(op.inputs[0], part);
-    float* y = floats(op.outputs[0], part);
-    if (op.kind == OpKind::kLayerNorm) {
-      kernels_.layer_norm(x, part.count, width, weight, floats(op.inputs[2]), a.eps, y);
-    } else {
-      kernels_.rms_norm(x, part.count * (width / group), group, weight, a.weight_offset, a.eps, y);
-    }
-  });
-}
-
-void StepRunner::elementwise(const Op& op, Rows rows) {
-  const int64_t width = graph_.at(op.inputs[0]).shape[1], count = rows.count * width;
-  const float* a = floats(op.inputs[0], rows);
-  const float* b = op.inputs.size() > 1 ? floats(op.inputs[1], rows) : nullptr;
-  float* y = floats(op.outputs[0], rows);
-  const float factor = op.attributes.factor;
-  const int64_t tasks = count < kWorthSharing ? 1 : pool_.size();
-  pool_.run(tasks, [&](int64_t task, int) {
-    const int64_t at = count * task / tasks, part = count * (task + 1) / tasks - at;
-    switch (op.kind) {
-      case OpKind::kAdd: kernels_.add(a + at, b + at, part, y + at); break;
-      case OpKind::kMul: kernels_.mul(a + at, b + at, part, y + at); break;
-      case OpKind::kScale: kernels_.scale(a + at, factor, part, y + at); break;
-      case OpKind::kSilu: kernels_.silu(a + at, part, y + at); break;
-      case OpKind::kGeluTanh: kernels_.gelu_tanh(a + at, part, y + at); break;
-      case OpKind::kSiluMul: kernels_.silu_mul(a + at, b + at, part, y + at); break;
-      case OpKind::kGeluTanhMul: kernels_.gelu_tanh_mul(a + at, b + at, part, y + at); break;
-      default: kernels_.softcap(a + at, factor, part, y + at); break;
-    }
-  });
-}
-
-void StepRunner::rope_table(const Op& op, Rows rows) {
-  const int64_t half = graph_.at(op.inputs[1]).shape[0];
-  const float* frequency = floats(op.inputs[1]);
-  const int32_t* positions = indices(op.inputs[0]);
-  const float* long_frequency = op.inputs.size() == 3 ? floats(op.inputs[2]) : nullptr;
-  float* cos = floats(op.outputs[0]);
-  float* sin = floats(op.outputs[1]);
-  // A sine costs about as much as 16 elements of other work.
-  each_part(rows, rows.count * half * 16, [&](Rows part) {
-    for (int64_t n = part.begin; n < part.begin + part.count; ++n) {
-      const bool is_long = long_frequency != nullptr && positions[n] >= graph_.context;
-      const auto position = static_cast<float>(is_long ? positions[n] - graph_.context : positions[n]);
-      for (int64_t i = 0; i < half; ++i) {
-        const float angle = position * (is_long ? long_frequency : frequency)[i];
-        cos[n * half + i] = std::cos(angle) * op.attributes.factor;
-        sin[n * half + i] = std::sin(angle) * op.attributes.factor;
-      }
-    }
-  });
-}
-
-void StepRunner::rope(const Op& op, Rows rows) {
-  const int64_t width = graph_.at(op.inputs[0]).shape[1], half = graph_.at(op.inputs[1]).shape[1];
-  const int64_t dim = op.attributes.head_dim;
-  const float* x = floats(op.inputs[0]);
-  float* y = floats(op.outputs[0]);
-  each_part(rows, rows.count * width, [&](Rows part) {
-    for (int64_t n = part.begin; n < part.begin + part.count; ++n) {
-      std::copy_n(x + n * width, width, y + n * width);
-      kernels_.rope(y + n * width, width / dim, dim, half, floats(op.inputs[1]) + n * half,
-                    floats(op.inputs[2]) + n * half, op.attributes.interleaved);
-    }
-  });
+    for (int64_t n = 0; n < rows.count; ++n) multiply(a + n * stride, b + n * stride, count, y + n * width + from);
+  };
+  if (alone) {
+    for (int64_t task = 0; task < tasks; ++task) run_task(task, 0);
+  } else {
+    pool_.run(tasks, run_task);
+  }
 }
 
 KvHead StepRunner::kv_head(TensorId cache, TensorId scales, int64_t head) const {
@@ -296,31 +183,6 @@ KvHead StepRunner::kv_head(TensorId cache, TensorId scales, int64_t head) const 
   kv.data = static_cast<uint8_t*>(memory(cache)) + dtype_bytes(tensor.dtype, static_cast<size_t>(head * slots * dim));
   if (scales >= 0) kv.scale_and_min = floats(scales) + head * slots * 2;
   return kv;
-}
-
-Status StepRunner::store_kv(const Op& op, Rows rows) {
-  const int64_t width = graph_.at(op.inputs[0]).shape[1], dim = op.attributes.head_dim;
-  const float* x = floats(op.inputs[0]);
-  const int32_t* positions = indices(op.inputs[1]);
-  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
-    if (positions[n] >= graph_.context) {
-      return invalid_argument("position {} is beyond the context of {}", positions[n], graph_.context);
-    }
-  }
-  const int64_t heads = width / dim, slots = graph_.at(op.inputs[2]).shape[1];
-  const auto store = plan_.is_keys[static_cast<size_t>(op.inputs[2])] ? kernels_.store_key : kernels_.store_value;
-  const auto store_head = [&](int64_t h) {
-    const KvHead head = kv_head(op.inputs[2], op.inputs.size() == 4 ? op.inputs[3] : -1, h);
-    for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
-      store(x + n * width + h * dim, dim, positions[n] % slots, head);
-    }
-  };
-  if (rows.count * width < kWorthSharing) {
-    for (int64_t h = 0; h < heads; ++h) store_head(h);
-  } else {
-    pool_.run(heads, [&](int64_t h, int) { store_head(h); });
-  }
-  return ok_status();
 }
 
 Status StepRunner::mask_to_float(const Op& op) {
@@ -395,16 +257,6 @@ void StepRunner::attention(const Op& op, Rows rows) {
     work.scratch = reinterpret_cast<float*>(scratch(thread));
     kernels_.attention(work);
   });
-}
-
-void StepRunner::convert(const Op& op, Rows rows) {
-  const ir::Tensor& to = graph_.at(op.outputs[0]);
-  const int64_t width = to.shape[1];
-  auto* out = static_cast<uint8_t*>(memory(op.outputs[0]));
-  for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
-    ir::encode_row(to.dtype, to.encoding, floats(op.inputs[0]) + n * width, width,
-                   out + dtype_bytes(to.dtype, static_cast<size_t>(n * width)));
-  }
 }
 
 }  // namespace tandem::cpu

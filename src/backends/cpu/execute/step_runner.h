@@ -27,6 +27,7 @@ class StepRunner {
   struct Rows {
     int64_t begin = 0;
     int64_t count = 0;
+    uint8_t* local = nullptr;  // Where tensors that live within a step have theirs.
   };
 
   // Which layers' mask by slot it is; those of one model mostly have the same.
@@ -39,31 +40,41 @@ class StepRunner {
     bool operator==(const WindowMask&) const = default;
   };
 
-  // Calls body(part) with parts of the rows, on several threads if there are elements enough to be worth it.
-  template <typename Body>
-  void each_part(Rows rows, int64_t elements, Body&& body);
-
   Status check_bindings();
   Status run_step(const Step& step, Rows rows);
-  Status embedding(const ir::Op& op, Rows rows);
   void linear(const Step& step, Rows rows);
   void gated_linear(const Step& step, Rows rows, const QuantizedRows& input);
-  void linear_panels(const ir::Op& op, int64_t begin, int64_t end, Rows rows, const QuantizedRows& input, int thread);
-  QuantizedRows quantize_input(const ir::Op& op, Rows rows);
-  void norm(const ir::Op& op, Rows rows);
-  void elementwise(const ir::Op& op, Rows rows);
-  void rope_table(const ir::Op& op, Rows rows);
-  void rope(const ir::Op& op, Rows rows);
-  Status store_kv(const ir::Op& op, Rows rows);
+  // The rows of panels [begin, end) of a layer, to y: where the first of them goes for the first token.
+  void linear_panels(const ir::Op& op, int64_t begin, int64_t end, Rows rows, const QuantizedRows& input, int thread,
+                     float* y, int64_t y_stride);
   void attention(const ir::Op& op, Rows rows);
   Status mask_to_float(const ir::Op& op);
   void find_mask_ends(const float* mask);
   void fill_window_mask(const ir::Op& op, Rows rows);
+
+  // Row-wise ops (row_ops.cpp).
+  Status check_rows(const Step& step, Rows rows) const;
+  void run_rows(const Step& step, Rows rows);
+  void row_op(const ir::Op& op, Rows rows);
+  void quantize(const ir::Op& op, Rows rows, Rows part);
+  void norm(const ir::Op& op, Rows rows);
+  void elementwise(const ir::Op& op, Rows rows);
+  void rope_table(const ir::Op& op, Rows rows);
+  void rope(const ir::Op& op, Rows rows);
+  void embedding(const ir::Op& op, Rows rows);
+  void store_kv(const ir::Op& op, Rows rows);
   void convert(const ir::Op& op, Rows rows);
 
+  // The codes that quantize() leaves of an input of so many rows, for the layer `op` and those that share its input.
+  QuantizedRows quantized(const ir::Op& op, int64_t rows) const;
   void* memory(ir::TensorId id) const;
   float* floats(ir::TensorId id) const { return static_cast<float*>(memory(id)); }
-  float* floats(ir::TensorId id, Rows rows) const { return floats(id) + rows.begin * graph_.at(id).shape[1]; }
+  // Of the first of these rows.
+  float* floats(ir::TensorId id, Rows rows) const {
+    const Place& place = plan_.places[static_cast<size_t>(id)];
+    if (place.kind == Place::Kind::kLocal) return reinterpret_cast<float*>(rows.local + place.offset);
+    return floats(id) + rows.begin * graph_.at(id).shape[1];
+  }
   const int32_t* indices(ir::TensorId id) const { return static_cast<const int32_t*>(memory(id)); }
   uint8_t* scratch(int thread) const { return scratch_ + scratch_per_thread_ * static_cast<uint64_t>(thread); }
   const PackedMatrix& weight_of(const ir::Op& op) const { return plan_.matrices[static_cast<size_t>(op.inputs[1])]; }

@@ -47,7 +47,8 @@ inline float one_number(const uint8_t* p) { return static_cast<float>(*p); }
 // Parts of the task's scratch memory.
 struct AttentionScratch {
   int64_t rows, padded_dim;
-  float *keys, *values, *queries, *scores, *outputs, *maxima, *sums, *factors;
+  float *keys, *values, *queries, *scores, *outputs, *maxima, *bases, *factors;
+  float* sums;                           // kLanes of each row.
   float *key_scales, *key_minima;        // kU8, by column: each slot's twice.
   float *value_scales, *value_minima;    // kU8, by slot.
   float *partial_keys, *partial_values;  // Tiles and pairs that the cache has but a part of.
@@ -67,8 +68,9 @@ struct AttentionScratch {
     scores = take(rows * kKeyColumns);
     outputs = take(rows * 2 * padded_dim);
     maxima = take(rows);
-    sums = take(rows);
+    bases = take(rows);
     factors = take(rows);
+    sums = take(rows * kLanes);
     key_scales = take(kKeyColumns);
     key_minima = take(kKeyColumns);
     value_scales = take(kTileSlots);
@@ -194,49 +196,63 @@ inline void multiply_keys(const AttentionTask& task, const AttentionScratch& at,
   multiply(at.rows, product, [&](int64_t k, int64_t col) { return load(at.keys + k * kKeyColumns + col); });
 }
 
-// Scores of one row and tile, both halves of each, to weights exp(score - maximum) in their first half; updates the
-// row's maximum and sum, and leaves in `factor` what earlier tiles' sums have to be multiplied with.
-inline void softmax_tile(const AttentionTask& task, const float* mask, int64_t count, float* scores, float& maximum,
-                         float& sum, float& factor) {
-  constexpr int64_t kVectors = kTileSlots / kLanes;
+// One vector of a row's scores, in both halves, with the mask. n < kLanes: only so many slots are there.
+inline F masked_scores(const AttentionTask& task, const float* halves, const float* mask, int64_t n) {
   const F lowest = set1(-__builtin_inff());
-  F s[kVectors];
-  F largest = set1(maximum);
-  for (int64_t v = 0; v < kVectors; ++v) {
-    const float* const halves = scores + 2 * v * kLanes;
-    F score = add_pairs(load(halves), load(halves + kLanes)) * set1(task.scale);
-    if (task.softcap != 0.0f) score = set1(task.softcap) * tanh_vector(score / set1(task.softcap));
-    const int64_t n = count - v * kLanes;
-    if (n >= kLanes) {
-      if (mask != nullptr) {
-        const F m = load(mask + v * kLanes);
-        score = m == lowest ? lowest : score + m;  // Not a sum: the score of a masked slot may be NaN.
-      }
-    } else {
-      for (int64_t i = 0; i < kLanes; ++i) {
-        if (i >= n || (mask != nullptr && mask[v * kLanes + i] == -__builtin_inff())) {
-          score[i] = -__builtin_inff();
-        } else if (mask != nullptr) {
-          score[i] += mask[v * kLanes + i];
-        }
-      }
+  F score = add_pairs(load(halves), load(halves + kLanes)) * set1(task.scale);
+  if (task.softcap != 0.0f) score = set1(task.softcap) * tanh_vector(score / set1(task.softcap));
+  if (n >= kLanes) {
+    if (mask == nullptr) return score;
+    const F m = load(mask);
+    return m == lowest ? lowest : score + m;  // Not a sum: the score of a masked slot may be NaN.
+  }
+  for (int64_t i = 0; i < kLanes; ++i) {
+    if (i >= n || (mask != nullptr && mask[i] == -__builtin_inff())) {
+      score[i] = -__builtin_inff();
+    } else if (mask != nullptr) {
+      score[i] += mask[i];
     }
-    s[v] = score;
-    largest = vmax(score, largest);
   }
-  float next = maximum;
-  for (int64_t lane = 0; lane < kLanes; ++lane) next = largest[lane] > next ? largest[lane] : next;
-  // While nothing is visible the maximum is -infinity; 0 in its place gives weights of exp(-infinity) = 0.
-  const float base = next == -__builtin_inff() ? 0.0f : next;
-  factor = exp_vector(set1(maximum - base))[0];
-  F total = set1(0.0f);
-  for (int64_t v = 0; v < kVectors; ++v) {
-    const F weight = exp_vector(s[v] - set1(base));
-    total = total + weight;
-    store(scores + v * kLanes, weight);
+  return score;
+}
+
+// The scores of a tile to weights exp(score - maximum), in three passes over its rows, in which no row waits for the
+// result of another one: each row's maximum; what earlier tiles' sums have to be multiplied with because of it; weights
+// and sums.
+inline void softmax_tile(const AttentionTask& task, const AttentionScratch& at, int64_t begin, int64_t count) {
+  constexpr int64_t kVectors = kTileSlots / kLanes;
+  for (int64_t row = 0; row < at.rows; ++row) {
+    float* const scores = at.scores + row * kKeyColumns;
+    const float* const mask = task.mask == nullptr ? nullptr : task.mask + row / task.group * task.mask_stride + begin;
+    F largest = set1(at.maxima[row]);
+    TANDEM_UNROLL for (int64_t v = 0; v < kVectors; ++v) {
+      const float* const m = mask == nullptr ? nullptr : mask + v * kLanes;
+      const F score = masked_scores(task, scores + 2 * v * kLanes, m, count - v * kLanes);
+      largest = vmax(score, largest);
+      store(scores + v * kLanes, score);  // The halves that it covers have been read.
+    }
+    at.bases[row] = hmax(largest);
   }
-  sum = sum * factor + hsum(total);
-  maximum = next;
+  const F lowest = set1(-__builtin_inff());
+  for (int64_t row = 0; row < at.rows; row += kLanes) {
+    const F next = load(at.bases + row);
+    // While nothing is visible the maximum is -infinity; 0 in its place gives weights of exp(-infinity) = 0.
+    const F base = next == lowest ? set1(0.0f) : next;
+    store(at.factors + row, exp_vector(load(at.maxima + row) - base));
+    store(at.maxima + row, next);
+    store(at.bases + row, base);
+  }
+  for (int64_t row = 0; row < at.rows; ++row) {
+    float* const scores = at.scores + row * kKeyColumns;
+    const F base = set1(at.bases[row]);
+    F sum = load(at.sums + row * kLanes) * set1(at.factors[row]);
+    TANDEM_UNROLL for (int64_t v = 0; v < kVectors; ++v) {
+      const F weight = exp_vector(load(scores + v * kLanes) - base);
+      sum = sum + weight;
+      store(scores + v * kLanes, weight);
+    }
+    store(at.sums + row * kLanes, sum);
+  }
 }
 
 // outputs[r][2 d] and [2 d + 1]: what even and odd slots give, added to what earlier tiles gave. `careful`: values that
@@ -305,8 +321,12 @@ bool attention_typed(const AttentionTask& task, bool careful) {
     __builtin_memcpy(at.queries + row * padded, q, static_cast<size_t>(task.dim) * sizeof(float));
     for (int64_t d = task.dim; d < padded; ++d) at.queries[row * padded + d] = 0.0f;
     for (int64_t d = 0; d < 2 * padded; d += kLanes) store(at.outputs + row * 2 * padded + d, set1(0.0f));
-    at.maxima[row] = -__builtin_inff();
-    at.sums[row] = 0.0f;
+    store(at.sums + row * kLanes, set1(0.0f));
+  }
+  for (int64_t row = 0; row < at.rows; row += kLanes) {
+    store(at.maxima + row, set1(-__builtin_inff()));
+    store(at.bases + row,
+          set1(0.0f));  // Whole vectors of rows are computed with: what is in the last one, is a number.
   }
   const int64_t tiles = (task.slots + kTileSlots - 1) / kTileSlots;
   for (int64_t i = 0; i < tiles; ++i) {
@@ -315,16 +335,14 @@ bool attention_typed(const AttentionTask& task, bool careful) {
     if (!any_visible(task, begin, count)) continue;
     const CacheTile<K, V> tile = find_tile<K, V>(task, at, begin);
     multiply_keys(task, at, tile);
-    for (int64_t row = 0; row < at.rows; ++row) {
-      const float* mask = task.mask == nullptr ? nullptr : task.mask + row / task.group * task.mask_stride + begin;
-      softmax_tile(task, mask, count, at.scores + row * kKeyColumns, at.maxima[row], at.sums[row], at.factors[row]);
-    }
+    softmax_tile(task, at, begin, count);
     multiply_values(task, at, tile, begin, count, careful);
   }
   F broken = set1(0.0f);
   for (int64_t row = 0; row < at.rows; ++row) {
     float* out = task.out + row / task.group * task.out_stride + row % task.group * task.dim;
-    const F inverse = set1(at.sums[row] == 0.0f ? 0.0f : 1.0f / at.sums[row]);
+    const float sum = hsum(load(at.sums + row * kLanes));
+    const F inverse = set1(sum == 0.0f ? 0.0f : 1.0f / sum);
     for (int64_t d = 0; d < task.dim; d += kLanes) {
       const float* const halves = at.outputs + row * 2 * padded + 2 * d;
       // Adding 0 turns -0 into 0: skipped tiles and tiles of zero weights then give the same bits.

@@ -10,8 +10,6 @@ namespace {
 constexpr float kRoundMagic = 0x1.8p23f;  // Adding it rounds |x| < 2^22 to an integer, to even on ties.
 
 inline F abs_bits_clear(F x) { return (F)((U)x & 0x7fffffffu); }
-inline F vmax(F a, F b) { return a > b ? a : b; }
-inline F vmin(F a, F b) { return a < b ? a : b; }
 
 // A kLanes x kLanes block in place: zipping row i with row i + kLanes / 2 rotates the index bits by one, and
 // log2(kLanes) such rounds exchange rows and columns.
@@ -27,9 +25,8 @@ inline void transpose(F (&block)[kLanes]) {
 }
 
 inline F exp_vector(F x) {
-  // Beyond these the result is infinity or zero. The comparisons are false for NaN, which goes through.
-  x = x > set1(89.0f) ? set1(89.0f) : x;
-  x = x < set1(-105.0f) ? set1(-105.0f) : x;
+  // Beyond these the result is infinity or zero. NaN goes through.
+  x = vmax(set1(-105.0f), vmin(set1(89.0f), x));
   // x = n ln 2 + r. ln 2 is split so that n times its first part is exact.
   const F shifted = fma(x, set1(1.44269504f), set1(kRoundMagic));
   const F n = shifted - set1(kRoundMagic);
@@ -41,10 +38,14 @@ inline F exp_vector(F x) {
   q = fma(r, q, set1(0.1666657689461f));
   q = fma(r, q, set1(0.5f));
   const F p = fma(r * r, q, r) + set1(1.0f);
+#ifdef TANDEM_SIMD_SCALES
+  return times_power_of_2(p, n);
+#else
   // 2^n as the product of two powers, because n reaches 128 (overflow) and -151 (denormals).
   const U bits = (U)shifted - (U)set1(kRoundMagic);
   const U half = (bits + 256u) >> 1;  // floor(n / 2) + 128
   return p * (F)((half - 1u) << 23) * (F)((bits - half + 255u) << 23);
+#endif
 }
 
 inline F tanh_vector(F x) {

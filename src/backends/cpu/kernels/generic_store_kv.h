@@ -34,7 +34,17 @@ inline void store_numbers(const float* row, int64_t dim, int64_t slot, const KvH
   for (int64_t at = 0; at < dim; at += kStoreChunk) {
     const int64_t count = dim - at < kStoreChunk ? dim - at : kStoreChunk;
     convert(row + at, count, numbers);
-    for (int64_t i = 0; i < count; ++i) data[Index(slots, dim, slot, at + i)] = numbers[i];
+    if (dim % 2 != 0) {
+      for (int64_t i = 0; i < count; ++i) data[Index(slots, dim, slot, at + i)] = numbers[i];
+      continue;
+    }
+    // Pairs lie at even distances.
+    const int64_t first = Index(slots, dim, slot, at), second = Index(slots, dim, slot, at + 1);
+    const int64_t pair = count > 2 ? Index(slots, dim, slot, at + 2) - first : 0;
+    for (int64_t i = 0; i < count; i += 2) {
+      data[first + i / 2 * pair] = numbers[i];
+      data[second + i / 2 * pair] = numbers[i + 1];
+    }
   }
 }
 

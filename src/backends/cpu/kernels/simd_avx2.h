@@ -41,6 +41,13 @@ inline F load_n(const float* p, int64_t n) { return _mm256_maskload_ps(p, first_
 inline void store_n(float* p, F v, int64_t n) { _mm256_maskstore_ps(p, first_lanes(n), v); }
 
 inline F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+inline F vmax(F a, F b) { return _mm256_max_ps(a, b); }
+inline F vmin(F a, F b) { return _mm256_min_ps(a, b); }
+inline float hmax(F v) {
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
 inline float hsum(F v) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));

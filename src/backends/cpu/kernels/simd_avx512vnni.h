@@ -38,6 +38,17 @@ inline F load_n(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first_
 inline void store_n(float* p, F v, int64_t n) { _mm512_mask_storeu_ps(p, first_lanes(n), v); }
 
 inline F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+inline F vmax(F a, F b) { return _mm512_max_ps(a, b); }
+inline F vmin(F a, F b) { return _mm512_min_ps(a, b); }
+// p * 2^n for an integer n, rounded once: what simd_*.h may have, and then says so.
+#define TANDEM_SIMD_SCALES
+inline F times_power_of_2(F p, F n) { return _mm512_scalef_ps(p, n); }
+inline float hmax(F v) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
 inline float hsum(F v) {
   const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

@@ -51,6 +51,14 @@ inline F load_n(const float* p, int64_t n) {
 inline void store_n(float* p, F v, int64_t n) { __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(float)); }
 
 inline F fma(F a, F b, F c) { return a * b + c; }
+// The larger and the smaller; b if one of the two is NaN.
+inline F vmax(F a, F b) { return a > b ? a : b; }
+inline F vmin(F a, F b) { return a < b ? a : b; }
+// Of all lanes, none of which is NaN.
+inline float hmax(F v) {
+  const float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
+  return a > b ? a : b;
+}
 inline float hsum(F v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 inline F zip_lo(F a, F b) { return F{a[0], b[0], a[1], b[1]}; }
 inline F zip_hi(F a, F b) { return F{a[2], b[2], a[3], b[3]}; }

@@ -1,0 +1,178 @@
+// The ops of StepRunner in which a row depends on no other.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/execute/step_runner.h"
+#include "base/error.h"
+#include "ir/border.h"
+
+namespace tandem::cpu {
+namespace {
+
+using ir::Op;
+using ir::OpKind;
+
+// So many elements are computed by the caller alone, about ten microseconds: waking another thread costs more.
+constexpr int64_t kWorthSharing = 1 << 15;
+
+}  // namespace
+
+// What ops would find wrong in their input, before anything is computed.
+Status StepRunner::check_rows(const Step& step, Rows rows) const {
+  for (const uint32_t index : step.ops) {
+    const Op& op = graph_.ops[index];
+    for (int64_t n = rows.begin; n < rows.begin + rows.count; ++n) {
+      if (op.kind == OpKind::kEmbedding) {
+        const int32_t token = indices(op.inputs[0])[n];
+        if (token < 0 || token >= weight_of(op).rows) {
+          return invalid_argument("token {} is not in the vocabulary of {}", token, weight_of(op).rows);
+        }
+      } else if (op.kind == OpKind::kStoreKv) {
+        const int32_t position = indices(op.inputs[1])[n];
+        if (position < 0 || position >= graph_.context) {
+          return invalid_argument("position {} is beyond the context of {}", position, graph_.context);
+        }
+      } else {
+        break;
+      }
+    }
+  }
+  return ok_status();
+}
+
+void StepRunner::run_rows(const Step& step, Rows rows) {
+  const Op* const layer = step.quantizes < 0 ? nullptr : &graph_.ops[static_cast<size_t>(step.quantizes)];
+  const CodeOrder* const order = layer == nullptr ? nullptr : kernels_.code_order(rows.count);
+  const int64_t together = order == nullptr ? kRowsTogether : order->group;
+  const int64_t parts = (rows.count + together - 1) / together;
+  const auto run_part = [&](int64_t i, int thread) {
+    const int64_t begin = rows.begin + i * together;
+    const Rows part{begin, std::min(together, rows.begin + rows.count - begin), scratch(thread)};
+    for (const uint32_t index : step.ops) row_op(graph_.ops[index], part);
+    if (layer != nullptr) quantize(*layer, rows, part);
+  };
+  if (rows.count * step.row_cost < kWorthSharing) {
+    for (int64_t i = 0; i < parts; ++i) run_part(i, 0);
+  } else {
+    pool_.run(parts, run_part);
+  }
+}
+
+void StepRunner::row_op(const Op& op, Rows rows) {
+  switch (op.kind) {
+    case OpKind::kEmbedding: embedding(op, rows); return;
+    case OpKind::kRmsNorm:
+    case OpKind::kLayerNorm: norm(op, rows); return;
+    case OpKind::kRopeTable: rope_table(op, rows); return;
+    case OpKind::kRope: rope(op, rows); return;
+    case OpKind::kStoreKv: store_kv(op, rows); return;
+    case OpKind::kConvert: convert(op, rows); return;
+    default: elementwise(op, rows); return;
+  }
+}
+
+// `part` of the rows of a linear layer's input. Codes are kept for the rows of this call only.
+void StepRunner::quantize(const Op& op, Rows rows, Rows part) {
+  const PackedMatrix& weight = weight_of(op);
+  const int64_t cols = weight.cols, stride = weight.padded_cols(), first = part.begin - rows.begin;
+  auto* codes = reinterpret_cast<int8_t*>(arena_ + plan_.codes_offset) + first * stride;
+  auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset) + first;
+  kernels_.quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, codes, stride, scales);
+  if (const CodeOrder* order = kernels_.code_order(rows.count); order != nullptr) {
+    uint8_t* const group = arena_ + plan_.arranged_offset + first / order->group * order->group_bytes(stride);
+    order->arrange(codes, stride, part.count, stride, group);
+  }
+}
+
+void StepRunner::embedding(const Op& op, Rows rows) {
+  const PackedMatrix& table = weight_of(op);
+  const int32_t* tokens = indices(op.inputs[0]);
+  float* y = floats(op.outputs[0], rows);
+  for (int64_t n = 0; n < rows.count; ++n) unpack_row(table, tokens[rows.begin + n], y + n * table.cols);
+}
+
+void StepRunner::norm(const Op& op, Rows rows) {
+  const int64_t width = graph_.at(op.inputs[0]).shape[1], group = graph_.at(op.inputs[1]).shape[0];
+  const float* weight = floats(op.inputs[1]);
+  const float* x = floats(op.inputs[0], rows);
+  float* y = floats(op.outputs[0], rows);
+  const ir::OpAttributes& a = op.attributes;
+  if (op.kind == OpKind::kLayerNorm) {
+    kernels_.layer_norm(x, rows.count, width, weight, floats(op.inputs[2]), a.eps, y);
+  } else {
+    kernels_.rms_norm(x, rows.count * (width / group), group, weight, a.weight_offset, a.eps, y);
+  }
+}
+
+void StepRunner::elementwise(const Op& op, Rows rows) {
+  const int64_t count = rows.count * graph_.at(op.inputs[0]).shape[1];
+  const float* a = floats(op.inputs[0], rows);
+  const float* b = op.inputs.size() > 1 ? floats(op.inputs[1], rows) : nullptr;
+  float* y = floats(op.outputs[0], rows);
+  const float factor = op.attributes.factor;
+  switch (op.kind) {
+    case OpKind::kAdd: kernels_.add(a, b, count, y); break;
+    case OpKind::kMul: kernels_.mul(a, b, count, y); break;
+    case OpKind::kScale: kernels_.scale(a, factor, count, y); break;
+    case OpKind::kSilu: kernels_.silu(a, count, y); break;
+    case OpKind::kGeluTanh: kernels_.gelu_tanh(a, count, y); break;
+    case OpKind::kSiluMul: kernels_.silu_mul(a, b, count, y); break;
+    case OpKind::kGeluTanhMul: kernels_.gelu_tanh_mul(a, b, count, y); break;
+    default: kernels_.softcap(a, factor, count, y); break;
+  }
+}
+
+void StepRunner::rope_table(const Op& op, Rows rows) {
+  const int64_t half = graph_.at(op.inputs[1]).shape[0];
+  const float* frequency = floats(op.inputs[1]);
+  const int32_t* positions = indices(op.inputs[0]) + rows.begin;
+  const float* long_frequency = op.inputs.size() == 3 ? floats(op.inputs[2]) : nullptr;
+  float* cos = floats(op.outputs[0], rows);
+  float* sin = floats(op.outputs[1], rows);
+  for (int64_t n = 0; n < rows.count; ++n) {
+    const bool is_long = long_frequency != nullptr && positions[n] >= graph_.context;
+    const auto position = static_cast<float>(is_long ? positions[n] - graph_.context : positions[n]);
+    for (int64_t i = 0; i < half; ++i) {
+      const float angle = position * (is_long ? long_frequency : frequency)[i];
+      cos[n * half + i] = std::cos(angle) * op.attributes.factor;
+      sin[n * half + i] = std::sin(angle) * op.attributes.factor;
+    }
+  }
+}
+
+void StepRunner::rope(const Op& op, Rows rows) {
+  const int64_t width = graph_.at(op.inputs[0]).shape[1], half = graph_.at(op.inputs[1]).shape[1];
+  const int64_t dim = op.attributes.head_dim;
+  const float* cos = floats(op.inputs[1], rows);
+  const float* sin = floats(op.inputs[2], rows);
+  float* y = floats(op.outputs[0], rows);
+  std::copy_n(floats(op.inputs[0], rows), rows.count * width, y);
+  for (int64_t n = 0; n < rows.count; ++n) {
+    kernels_.rope(y + n * width, width / dim, dim, half, cos + n * half, sin + n * half, op.attributes.interleaved);
+  }
+}
+
+void StepRunner::store_kv(const Op& op, Rows rows) {
+  const int64_t width = graph_.at(op.inputs[0]).shape[1], dim = op.attributes.head_dim;
+  const int64_t heads = width / dim, slots = graph_.at(op.inputs[2]).shape[1];
+  const float* x = floats(op.inputs[0], rows);
+  const int32_t* positions = indices(op.inputs[1]) + rows.begin;
+  const auto store = plan_.is_keys[static_cast<size_t>(op.inputs[2])] ? kernels_.store_key : kernels_.store_value;
+  for (int64_t h = 0; h < heads; ++h) {
+    const KvHead head = kv_head(op.inputs[2], op.inputs.size() == 4 ? op.inputs[3] : -1, h);
+    for (int64_t n = 0; n < rows.count; ++n) store(x + n * width + h * dim, dim, positions[n] % slots, head);
+  }
+}
+
+void StepRunner::convert(const Op& op, Rows rows) {
+  const ir::Tensor& to = graph_.at(op.outputs[0]);
+  const int64_t width = to.shape[1];
+  auto* out = static_cast<uint8_t*>(memory(op.outputs[0]));
+  const float* x = floats(op.inputs[0], rows);
+  for (int64_t n = 0; n < rows.count; ++n) {
+    ir::encode_row(to.dtype, to.encoding, x + n * width, width,
+                   out + dtype_bytes(to.dtype, static_cast<size_t>((rows.begin + n) * width)));
+  }
+}
+
+}  // namespace tandem::cpu
