@@ -18,7 +18,7 @@ using ir::TensorRole;
 // So many multiplications are done by the caller alone, about ten microseconds: waking another thread costs more.
 constexpr int64_t kLinearWorthSharing = 1 << 18;
 // Tasks per thread in a loop, so that a thread that falls behind leaves its share to the others.
-constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kTasksPerThread = 8;
 // One past the last slot of a mask's row that is not -infinity. Most of a long row is masked, so whole blocks of it are
 // looked at at once; the compiler makes vector code of the inner loop.
 int64_t visible_end(const float* row, int64_t end) {

@@ -178,7 +178,9 @@ template <DType K, DType V>
 inline void multiply_keys(const AttentionTask& task, const AttentionScratch& at, const CacheTile<K, V>& tile) {
   const int64_t pairs = key_pairs(task.dim);
   const auto column = [&](int64_t k, int64_t col) {
-    const F numbers = load_number(tile.keys[col / (2 * kKeySlots)] + k * 2 * kKeySlots + col % (2 * kKeySlots));
+    const Number<K>* const at_column = tile.keys[col / (2 * kKeySlots)] + k * 2 * kKeySlots + col % (2 * kKeySlots);
+    __builtin_prefetch(at_column + kTileSlots * task.dim);
+    const F numbers = load_number(at_column);
     if constexpr (K == DType::kU8) {
       return fma(numbers, load(at.key_scales + col), load(at.key_minima + col));
     } else {
@@ -263,6 +265,7 @@ inline void multiply_values(const AttentionTask& task, const AttentionScratch& a
                             int64_t begin, int64_t count, bool careful) {
   const int64_t dim = task.dim, cols = 2 * at.padded_dim, pairs = (count + 1) / 2;
   const auto column = [&](int64_t j, int64_t col) {
+    __builtin_prefetch(tile.values[j] + col + kTileSlots * dim);
     const F numbers = load_number(tile.values[j] + col);
     if constexpr (V == DType::kU8) {
       return fma(numbers, set1_pair(at.value_scales + 2 * j), set1_pair(at.value_minima + 2 * j));
