@@ -324,6 +324,7 @@ class Planner {
     plan_.scales_offset = reserve(tokens * sizeof(float));
     plan_.arranged_offset = reserve(arranged_bytes(widest));
     plan_.mask_end_offset = reserve(tokens * sizeof(int64_t));
+    plan_.plain_slots_offset = reserve(tokens * sizeof(int64_t));
     if (has_window) {
       plan_.window_mask_offset = reserve(tokens * static_cast<uint64_t>(graph_.context) * sizeof(float));
     }

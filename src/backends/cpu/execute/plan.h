@@ -59,6 +59,7 @@ struct MethodPlan {
   uint64_t arranged_offset = 0;  // The codes in the kernels' order.
   int64_t codes_stride = 0;
   uint64_t mask_end_offset = 0;     // int64 per token: one past the last visible slot.
+  uint64_t plain_slots_offset = 0;  // int64 per token: so many slots from the first on have a mask of 0.
   uint64_t window_mask_offset = 0;  // f32 [tokens, context], if a layer has a window.
   // Bytes per thread, of which one kind is in use at a time: `scratch` is as much as the largest.
   uint64_t linear_scratch = 0;
@@ -73,8 +74,9 @@ inline constexpr int64_t kRowsTogether = 16;
 // second-level cache together.
 inline constexpr int64_t kGateFloats = 1 << 15;
 
-// Tokens of a prefill that share one attention task: enough to reuse each converted tile of the cache.
-inline constexpr int64_t kAttentionTokens = 64;
+// Tokens of a prefill that share one attention task at most: enough to reuse each converted tile of the cache. Behind
+// few tokens half as many, because those of a task look at all that the last of them sees.
+inline constexpr int64_t kAttentionTokens = 128;
 
 // The graph must be verified and belong to the artifact; both must outlive the plan.
 Result<MethodPlan> make_plan(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels);

@@ -19,6 +19,9 @@ using ir::TensorRole;
 constexpr int64_t kLinearWorthSharing = 1 << 18;
 // Tasks per thread in a loop, so that a thread that falls behind leaves its share to the others.
 constexpr int64_t kTasksPerThread = 8;
+// From so many slots on the tokens of an attention task are many.
+constexpr int64_t kLongContext = 2048;
+
 // One past the last slot of a mask's row that is not -infinity. Most of a long row is masked, so whole blocks of it are
 // looked at at once; the compiler makes vector code of the inner loop.
 int64_t visible_end(const float* row, int64_t end) {
@@ -32,6 +35,19 @@ int64_t visible_end(const float* row, int64_t end) {
   }
   while (end > 0 && row[end - 1] == kMasked) --end;
   return end;
+}
+
+// How many slots of a mask's row, from the first on, are 0.
+int64_t plain_beginning(const float* row, int64_t end) {
+  constexpr int64_t kBlock = 64;
+  int64_t at = 0;
+  for (; at + kBlock <= end; at += kBlock) {
+    int other = 0;
+    for (int64_t i = at; i < at + kBlock; ++i) other |= row[i] != 0.0f;
+    if (other != 0) break;
+  }
+  while (at < end && row[at] == 0.0f) ++at;
+  return at;
 }
 
 }  // namespace
@@ -191,7 +207,12 @@ Status StepRunner::mask_to_float(const Op& op) {
 
 void StepRunner::find_mask_ends(const float* mask) {
   auto* ends = reinterpret_cast<int64_t*>(arena_ + plan_.mask_end_offset);
-  for (int64_t n = 0; n < active_; ++n) ends[n] = visible_end(mask + n * graph_.context, graph_.context);
+  auto* plain = reinterpret_cast<int64_t*>(arena_ + plan_.plain_slots_offset);
+  for (int64_t n = 0; n < active_; ++n) {
+    const float* row = mask + n * graph_.context;
+    ends[n] = visible_end(row, graph_.context);
+    plain[n] = plain_beginning(row, ends[n]);
+  }
 }
 
 // The mask of the rows by slot: a cache of a layer with a window may hold the last positions only, each in the slot of
@@ -229,12 +250,14 @@ void StepRunner::attention(const Op& op, Rows rows) {
     mask = reinterpret_cast<const float*>(arena_ + plan_.window_mask_offset);
   }
   const bool scaled = op.inputs.size() == 7;
-  const int64_t blocks = (rows.count + kAttentionTokens - 1) / kAttentionTokens;
+  const int64_t last_end = ends[rows.begin + rows.count - 1];
+  const int64_t together = last_end > kLongContext ? kAttentionTokens : kAttentionTokens / 2;
+  const int64_t blocks = (rows.count + together - 1) / together;
   // The last blocks see the most slots: they go first, so that no thread is left with a long one at the end.
   pool_.run(kv_heads * blocks, [&](int64_t task, int thread) {
     const int64_t head = task % kv_heads, block = blocks - 1 - task / kv_heads;
-    const int64_t begin = rows.begin + block * kAttentionTokens;
-    const int64_t count = std::min(kAttentionTokens, rows.begin + rows.count - begin);
+    const int64_t begin = rows.begin + block * together;
+    const int64_t count = std::min(together, rows.begin + rows.count - begin);
     AttentionTask work;
     work.q = floats(op.inputs[0]) + begin * width + head * group * dim;
     work.q_stride = width;
@@ -252,6 +275,7 @@ void StepRunner::attention(const Op& op, Rows rows) {
     }
     work.mask = mask + begin * slots;
     work.mask_stride = slots;
+    if (a.window == 0) work.plain_slots = reinterpret_cast<const int64_t*>(arena_ + plan_.plain_slots_offset) + begin;
     work.scale = a.factor;
     work.softcap = a.softcap;
     work.scratch = reinterpret_cast<float*>(scratch(thread));

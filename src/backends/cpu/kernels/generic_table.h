@@ -10,6 +10,7 @@
 //
 #include "backends/cpu/kernels/generic_elementwise.h"
 #include "backends/cpu/kernels/generic_interleave.h"
+#include "backends/cpu/kernels/generic_kv_tile.h"
 #include "backends/cpu/kernels/generic_matmul.h"
 //
 #include "backends/cpu/kernels/generic_attention.h"

@@ -78,6 +78,8 @@ struct AttentionTask {
   // [tokens, mask_stride]; 0 visible, -infinity masked, other values are added. None: all slots are visible.
   const float* mask = nullptr;
   int64_t mask_stride = 0;
+  // [tokens]: so many slots from the first on have a mask of 0, which need not be read then. May be null.
+  const int64_t* plain_slots = nullptr;
   float scale = 1.0f;
   float softcap = 0.0f;      // 0: none.
   float* scratch = nullptr;  // attention_scratch_floats() floats, 64-byte aligned.
