@@ -5,7 +5,7 @@
 
 FILE is llama.cpp's side: a Q4_0 GGUF of the shape (--shape, default qwen3-0.6b). Ours is made here: a random checkpoint
 (build/bench, kept) compiled at w4 (LPBQ-32). Both sides get the same threads. Each figure is measured --rounds times in
-turns, ours, theirs, ours, theirs, and the best of each counts. What is printed: prompts of 128, 512 and 8192 tokens,
+turns, ours, theirs, ours, theirs, and the best of each counts. What is printed: prompts of 128, 512, 1024 and 8192 tokens,
 decoding behind 128 and 4096 tokens, and the ratios; ours beside the measured read bandwidth and int8 peak; the prompt of
 512 tokens without prefill. Needs Python 3 and nothing else; builds nothing.
 """
@@ -16,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROMPTS = (128, 512, 8192)
-DEPTHS = (128, 4096)
+PROMPTS = [128, 512, 1024, 8192]
+DEPTHS = [128, 4096]
 NEW_TOKENS = 32
 # What the project asks of itself on a CPU without AMX.
 GOALS = {"prompt 512": 4.0, "prompt 8192": 4.0, "decode 128": 1.5, "decode 4096": 1.5}
@@ -49,7 +49,7 @@ def prepare(args: argparse.Namespace) -> Path:
         print(f"making a random checkpoint of the shape {args.shape} in {checkpoint}", file=sys.stderr)
         subprocess.run([args.build / "tools/tandem-make-checkpoint", checkpoint, "--shape", args.shape, "-q"], check=True)
     subprocess.run([args.build / "tandem", "compile", checkpoint, "-o", file, "--recipe", args.recipe, "--context",
-                    str(max(PROMPTS) + 2 * NEW_TOKENS), "-q"], check=True)
+                    str(max(args.prompts + args.depths) + 2 * NEW_TOKENS), "-q"], check=True)
     return file
 
 
@@ -72,6 +72,8 @@ def main() -> None:
     parser.add_argument("--recipe", default="w4")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--prompts", type=int, nargs="*", default=PROMPTS, help="lengths of prompts")
+    parser.add_argument("--depths", type=int, nargs="*", default=DEPTHS, help="contexts to decode behind")
     parser.add_argument("--json", type=Path, nargs="?", const=Path("-"), help="write the figures here, or to stdout")
     args = parser.parse_args()
     for path in (args.llama_bench, args.gguf):
@@ -89,14 +91,14 @@ def main() -> None:
 
     for round_number in range(args.rounds):
         print(f"round {round_number + 1} of {args.rounds}", file=sys.stderr)
-        for prompt in PROMPTS:
+        for prompt in args.prompts:
             if prompt > 4096 and round_number > 0:
                 continue  # Minutes each; once says it.
             mine = ours(tandem, file, args.threads, prompt, 1)
             note(f"prompt {prompt}", mine["prompt_tokens_per_second"],
                  theirs(args.llama_bench, args.gguf, args.threads, prompt, 0, 0), int8_share=mine["int8_share"],
                  operations=mine["prompt_operations"] / prompt, bytes=mine["prompt_bytes"] / prompt)
-        for depth in DEPTHS:
+        for depth in args.depths:
             if depth > 1024 and round_number > 0:
                 continue
             mine = ours(tandem, file, args.threads, depth, NEW_TOKENS)

@@ -57,6 +57,7 @@ CompileOptions to_compile_options(const Options& o) {
     options.prefill.clear();
   } else if (!o.prefill.empty()) {
     options.prefill = o.prefill;
+    options.prefill_exact = true;
   }
   if (o.threads < 0 || o.threads > 1024)
     fail(invalid_argument("--threads {} makes no sense; give 1 to 1024", o.threads));
@@ -170,7 +171,7 @@ void add_compile_command(CLI::App& app) {
   command->add_option("--mode", o->mode, "kv: one token per call; hybrid: prompts in chunks too")
       ->check(CLI::IsMember({"kv", "hybrid"}))
       ->capture_default_str();
-  command->add_option("--prefill", o->prefill, "Chunk lengths of prompts, such as 32,128 (the default)")
+  command->add_option("--prefill", o->prefill, "Chunk lengths of prompts; default: 32,128,512, on an NPU 32,128")
       ->delimiter(',');
   command->add_option("--context", o->context, "Positions of a conversation; default: the model's own, up to 4096")
       ->check(at_least(1));

@@ -49,8 +49,11 @@ inline constexpr uint64_t kDefaultNpuMemory = uint64_t{7} << 30;
 
 struct CompileOptions {
   std::string target = "cpu";
-  std::vector<int64_t> prefill = {32, 128};  // Tokens per call of the prefill methods; empty for mode kv.
-  int64_t context = 0;                       // Positions; 0: the model's own, up to kDefaultContext.
+  // Tokens per call of the prefill methods; empty for mode kv. These adapt, unless prefill_exact: lengths beyond the
+  // context are left out, and on an NPU, where each is a graph to be compiled, lengths beyond 128.
+  std::vector<int64_t> prefill = {32, 128, 512};
+  bool prefill_exact = false;
+  int64_t context = 0;  // Positions; 0: the model's own, up to kDefaultContext.
   Recipe recipe;
   std::optional<KvFormat> kv;  // Instead of the recipe's.
   CalibrationOptions calibration;

@@ -13,6 +13,7 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kMaxPrefill = 4096;
+constexpr int64_t kDefaultNpuPrefill = 128;
 
 // Something to find ranges with, where nobody gave a text.
 constexpr std::string_view kSampleText =
@@ -58,14 +59,16 @@ Status CompileJob::check_context() {
                             context_, plan_.max_positions, plan_.max_positions);
   }
   std::set<int64_t> lengths;
+  // The default lengths adapt to the target and a short context; lengths that somebody asked for do not.
+  const bool adapts = !options_.prefill_exact && options_.prefill == CompileOptions().prefill;
+  const int64_t longest = target_->is_npu() ? std::min(context_, kDefaultNpuPrefill) : context_;
   for (const int64_t length : options_.prefill) {
     if (length < 1 || length > kMaxPrefill) {
       return invalid_argument("a prefill of {} tokens is not possible; give 1 to {}", length, kMaxPrefill);
     }
     if (length == 1) continue;  // That is what decode does.
-    // The default lengths adapt to a short context; lengths that somebody asked for do not.
+    if (adapts && length > longest) continue;
     if (length > context_) {
-      if (options_.prefill == CompileOptions().prefill) continue;
       return invalid_argument("a prefill of {} tokens does not fit a context of {}", length, context_);
     }
     lengths.insert(length);
