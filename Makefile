@@ -36,10 +36,11 @@ build: deps-build ## Build build/release/tandem
 
 # What was skipped is said at the end, where it is read.
 .PHONY: test
-test: ## Run all tests: release, then with ASan and UBSan, then the fuzzers for a while
+test: ## Run all tests: release, with ASan and UBSan, the fuzzers for a while, ARM's kernels
 	@$(MAKE) --no-print-directory test-release
 	@$(MAKE) --no-print-directory test-asan
 	@$(MAKE) --no-print-directory test-fuzz
+	@$(MAKE) --no-print-directory test-arm
 	@echo "make test: all passed"
 	@scripts/skipped_tests.sh build/release build/asan
 
@@ -65,6 +66,13 @@ test-asan: build-asan
 .PHONY: test-fuzz
 test-fuzz: build-asan
 	scripts/run_fuzzers.sh build/asan/fuzz $(TEST_FUZZ_SECONDS) $(JOBS)
+
+# Without a cross compiler and an emulator it says so and goes on; REQUIRE_ARM=1 makes that a failure.
+REQUIRE_ARM ?= 0
+.PHONY: test-arm
+test-arm: ## Compile the kernels for 64-bit ARM and test them under emulation
+	@scripts/install_dependencies.sh build arm || echo "make test-arm: packages are missing" >&2
+	@REQUIRE_ARM=$(REQUIRE_ARM) scripts/test_arm.sh $(JOBS)
 
 .PHONY: fuzz
 fuzz: deps-test ## Run every fuzzer for FUZZ_SECONDS
@@ -106,7 +114,7 @@ tidy: deps-tidy ## Run clang-tidy over src/ (slow)
 
 .PHONY: deps
 deps: ## Install all system packages that are missing
-	scripts/install_dependencies.sh build test bench lint tidy
+	scripts/install_dependencies.sh build test arm bench lint tidy
 
 .PHONY: deps-build deps-test deps-bench deps-lint deps-tidy
 deps-build deps-test deps-bench deps-lint deps-tidy: deps-%:

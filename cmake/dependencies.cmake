@@ -1,4 +1,10 @@
 # What we link, and where it comes from: docs/dependencies.md says why each one is here.
+option(TANDEM_HOST_HEADERS "Compile for another processor with no packages of it but the C++ library" OFF)
+if(TANDEM_HOST_HEADERS)
+  include(${CMAKE_CURRENT_LIST_DIR}/host_headers.cmake)
+  return()
+endif()
+
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)

@@ -6,6 +6,11 @@ target_compile_options(tandem_options INTERFACE -Wall -Wextra -Wpedantic -Wshado
 if(TANDEM_WERROR)
   target_compile_options(tandem_options INTERFACE -Werror)
 endif()
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+  # ARM always has fused multiply-adds, and compilers put them where x86-64 rounds twice: the same checkpoint would give
+  # other scales and codes there than here.
+  target_compile_options(tandem_options INTERFACE -ffp-contract=off)
+endif()
 target_include_directories(tandem_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 if(TANDEM_SANITIZE)
   target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE} -fno-sanitize-recover=all

@@ -51,7 +51,8 @@ struct Random {
   std::mt19937 engine;
 };
 
-enum class Fill { kRandom, kLowest, kHighest, kZero };
+// kEdges: each number the lowest or the highest one.
+enum class Fill { kRandom, kLowest, kHighest, kZero, kEdges };
 
 // A matrix of any format; the extremes are those of the format.
 WeightMatrix make_matrix(WeightFormat format, int64_t rows, int64_t cols, int block, Fill fill, Random& random);

@@ -30,6 +30,7 @@ Inputs make_inputs(const PackedMatrix& w, int64_t tokens, Fill fill, Random& ran
       if (fill == Fill::kLowest) code = -127;
       if (fill == Fill::kHighest) code = 127;
       if (fill == Fill::kZero) code = 0;
+      if (fill == Fill::kEdges) code = random.integer(0, 1) == 0 ? -127 : 127;
       in.code_storage[static_cast<size_t>(1 + t * in.stride + c)] = static_cast<int8_t>(code);
     }
     in.scales.push_back(std::abs(random.normal(0.1f)));
@@ -129,8 +130,8 @@ TEST_P(Linear, IntegersAreExactAtTheExtremes) {
   Random random(11);
   for (const WeightFormat format : {WeightFormat::kI8, WeightFormat::kLpbq4}) {
     for (const int block : {16, 32, 64}) {
-      for (const Fill weights : {Fill::kLowest, Fill::kHighest, Fill::kZero, Fill::kRandom}) {
-        for (const Fill inputs : {Fill::kLowest, Fill::kHighest, Fill::kZero, Fill::kRandom}) {
+      for (const Fill weights : {Fill::kLowest, Fill::kHighest, Fill::kZero, Fill::kEdges, Fill::kRandom}) {
+        for (const Fill inputs : {Fill::kLowest, Fill::kHighest, Fill::kZero, Fill::kEdges, Fill::kRandom}) {
           for (const int64_t tokens : {1, 3, 4, 5, 13}) {
             check_integers(k(), make_matrix(format, 19, 330, block, weights, random), tokens, inputs, false, random);
             if (HasFatalFailure()) return;
@@ -139,6 +140,26 @@ TEST_P(Linear, IntegersAreExactAtTheExtremes) {
       }
     }
   }
+}
+
+// Every way in which tiles of tokens can end, in every form of weights.
+TEST_P(Linear, IntegersAreExactForAnyNumberOfTokens) {
+  Random random(17);
+  for (int64_t tokens = 1; tokens <= 26; ++tokens) {
+    for (const int block : {0, 16, 32, 64}) {
+      const WeightFormat format = block == 0 ? WeightFormat::kI8 : WeightFormat::kLpbq4;
+      WeightMatrix m = make_matrix(format, 34, 70, block, Fill::kRandom, random);
+      std::fill_n(m.codes.begin() + 70 * random.integer(0, 33), 70, int8_t{0});  // One row is zero.
+      check_integers(k(), m, tokens, Fill::kRandom, tokens % 2 == 0, random);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Linear, PeakCountsItsWork) {
+  const int64_t one = k().multiply_int8(1);
+  EXPECT_GT(one, 0);
+  EXPECT_EQ(k().multiply_int8(1000), 1000 * one);
 }
 
 // The largest rows that packed_matrix.h allows: sums near the limits of int32.

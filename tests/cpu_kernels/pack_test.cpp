@@ -18,6 +18,7 @@ WeightMatrix make_matrix(WeightFormat format, int64_t rows, int64_t cols, int bl
       case Fill::kLowest: return low;
       case Fill::kHighest: return high;
       case Fill::kZero: return 0.0f;
+      case Fill::kEdges: return random.integer(0, 1) == 0 ? low : high;
       default: return random.normal();
     }
   };
@@ -26,6 +27,7 @@ WeightMatrix make_matrix(WeightFormat format, int64_t rows, int64_t cols, int bl
       case Fill::kLowest: return static_cast<int8_t>(low);
       case Fill::kHighest: return static_cast<int8_t>(high);
       case Fill::kZero: return int8_t{0};
+      case Fill::kEdges: return static_cast<int8_t>(random.integer(0, 1) == 0 ? low : high);
       default: return static_cast<int8_t>(random.integer(low, high));
     }
   };
@@ -99,6 +101,15 @@ TEST(Pack, LayoutAndPaddingAreAsDocumented) {
     }
     EXPECT_EQ(p.scales[static_cast<size_t>(row)], row < 18 ? m.scales[static_cast<size_t>(row)] : 0.0f);
   }
+}
+
+// Whoever knows what this CPU is says in a variable which tables it should have: scripts/test_arm.sh does.
+TEST(Dispatch, TablesAreThoseOfTheCpu) {
+  std::string names;
+  for (const KernelTable* table : available_kernels()) names += (names.empty() ? "" : " ") + std::string(table->isa);
+  const char* expected = std::getenv("TANDEM_EXPECTED_ISAS");
+  EXPECT_EQ(names, expected == nullptr ? names : expected);
+  EXPECT_EQ(names.find("portable"), 0u);
 }
 
 TEST(Dispatch, EnvironmentVariableChoosesTheTable) {

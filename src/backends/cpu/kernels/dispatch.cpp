@@ -14,6 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#if defined(TANDEM_KERNELS_ARM) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 namespace tandem::cpu {
 namespace {
@@ -45,6 +48,32 @@ bool may_use_amx() {
 }
 #endif
 
+#ifdef TANDEM_KERNELS_ARM
+// What Linux (Android too) says of the CPU, in bits that are part of its interface; headers that are older than a bit
+// do not name it. Systems with cores of several kinds name what all of them have. Elsewhere, what the compiler was
+// told.
+struct ArmFeatures {
+  bool dotprod = false, i8mm = false;
+};
+ArmFeatures arm_features() {
+  ArmFeatures features;
+#ifdef __linux__
+  constexpr unsigned long kDotprod = 1ul << 20;  // HWCAP_ASIMDDP
+  constexpr unsigned long kI8mm = 1ul << 13;     // HWCAP2_I8MM
+  features.dotprod = (::getauxval(AT_HWCAP) & kDotprod) != 0;
+  features.i8mm = (::getauxval(AT_HWCAP2) & kI8mm) != 0;
+#else
+#ifdef __ARM_FEATURE_DOTPROD
+  features.dotprod = true;
+#endif
+#ifdef __ARM_FEATURE_MATMUL_INT8
+  features.i8mm = true;
+#endif
+#endif
+  return features;
+}
+#endif
+
 std::vector<const KernelTable*> find_available() {
   std::vector<const KernelTable*> tables = {&portable_kernels()};
 #ifdef TANDEM_KERNELS_X86
@@ -59,6 +88,12 @@ std::vector<const KernelTable*> find_available() {
     tables.push_back(&kAvx512VnniKernels);
     if (may_use_amx()) tables.push_back(&kAmxKernels);
   }
+#endif
+#ifdef TANDEM_KERNELS_ARM
+  const ArmFeatures features = arm_features();
+  tables.push_back(&kNeonKernels);
+  if (features.dotprod) tables.push_back(&kDotprodKernels);
+  if (features.dotprod && features.i8mm) tables.push_back(&kI8mmKernels);
 #endif
   return tables;
 }

@@ -86,7 +86,7 @@ struct AttentionTask {
 };
 
 struct KernelTable {
-  std::string_view isa;  // "portable", "avx2", "avxvnni", "avx512vnni", "amx"
+  std::string_view isa;  // As in TANDEM_ISA, see below.
 
   // Linear layers, by weight format.
   void (*linear)(const LinearTask& task);
@@ -137,8 +137,11 @@ struct KernelTable {
 
 // All tables that this build has and this CPU can run, slowest first.
 std::span<const KernelTable* const> available_kernels();
-// The fastest, or the one named by the environment variable TANDEM_ISA ("portable", "avx2", "avxvnni", "avx512vnni",
-// "amx"). An unknown or impossible name is an error that lists what there is.
+// The fastest, or the one named by the environment variable TANDEM_ISA:
+//   any CPU      "portable"
+//   x86-64       "avx2", "avxvnni", "avx512vnni", "amx"
+//   64-bit ARM   "neon" (every one), "dotprod" (with sdot), "i8mm" (with smmla too)
+// An unknown or impossible name is an error that lists what there is.
 Result<const KernelTable*> choose_kernels();
 const KernelTable& portable_kernels();
 

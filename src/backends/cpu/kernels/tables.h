@@ -39,4 +39,21 @@ int64_t multiply_int8_amx(int64_t rounds);
 const CodeOrder* code_order_amx(int64_t tokens);
 #endif
 
+#ifdef TANDEM_KERNELS_ARM
+extern const KernelTable kNeonKernels;
+void linear_int_neon(const LinearTask& task);
+uint64_t linear_int_scratch_neon(const PackedMatrix& weight, int64_t tokens);
+int64_t multiply_int8_neon(int64_t rounds);
+
+extern const KernelTable kDotprodKernels;
+void linear_int_dotprod(const LinearTask& task);
+uint64_t linear_int_scratch_dotprod(const PackedMatrix& weight, int64_t tokens);
+int64_t multiply_int8_dotprod(int64_t rounds);
+
+extern const KernelTable kI8mmKernels;
+void linear_int_i8mm(const LinearTask& task);
+uint64_t linear_int_scratch_i8mm(const PackedMatrix& weight, int64_t tokens);
+int64_t multiply_int8_i8mm(int64_t rounds);
+#endif
+
 }  // namespace tandem::cpu
