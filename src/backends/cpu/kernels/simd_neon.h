@@ -50,6 +50,9 @@ inline void store_n(float* p, F v, int64_t n) {
 }
 
 inline F fma(F a, F b, F c) { return (F)vfmaq_f32(neon(c), neon(a), neon(b)); }
+inline F vmax(F a, F b) { return (F)vbslq_f32(vcgtq_f32(neon(a), neon(b)), neon(a), neon(b)); }
+inline F vmin(F a, F b) { return (F)vbslq_f32(vcltq_f32(neon(a), neon(b)), neon(a), neon(b)); }
+inline float hmax(F v) { return vmaxvq_f32(neon(v)); }
 inline float hsum(F v) {
   const float32x2_t two = vadd_f32(vget_low_f32(neon(v)), vget_high_f32(neon(v)));
   return vget_lane_f32(vpadd_f32(two, two), 0);
