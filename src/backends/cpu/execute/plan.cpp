@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backends/cpu/execute/bind_matrix.h"
+#include "backends/cpu/execute/wide_linear.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -187,7 +188,8 @@ class Planner {
       const bool joins = op.kind == OpKind::kLinear && !plan_.steps.empty() &&
                          plan_.steps.back().kind == OpKind::kLinear && plan_.steps.back().ops.back() + 1 == i &&
                          graph_.ops[i - 1].inputs[0] == op.inputs[0] &&
-                         graph_.ops[i - 1].attributes.quantize_input == op.attributes.quantize_input;
+                         graph_.ops[i - 1].attributes.quantize_input == op.attributes.quantize_input &&
+                         graph_.ops[i - 1].attributes.wide_input == op.attributes.wide_input;
       if (joins) {
         plan_.steps.back().ops.push_back(static_cast<uint32_t>(i));
       } else {
@@ -206,11 +208,16 @@ class Planner {
     int64_t widest = 0;
     bool has_window = false;
     const auto tokens = static_cast<uint64_t>(graph_.tokens);
+    uint64_t code_rows = tokens;
     for (const Op& op : graph_.ops) {
       if (op.kind == OpKind::kLinear) {
         const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
+        const bool wide = op.attributes.wide_input;
         if (op.attributes.quantize_input) widest = std::max(widest, matrix.padded_cols());
-        plan_.linear_scratch = std::max(plan_.linear_scratch, kernels_.linear_scratch_bytes(matrix, graph_.tokens));
+        if (wide) code_rows = 2 * tokens;
+        plan_.linear_scratch =
+            std::max(plan_.linear_scratch, wide ? wide_linear_scratch(kernels_, matrix, graph_.tokens)
+                                                : kernels_.linear_scratch_bytes(matrix, graph_.tokens));
       } else if (op.kind == OpKind::kAttention) {
         const int64_t dim = op.attributes.head_dim;
         const int64_t group = graph_.at(op.inputs[0]).shape[1] / dim / graph_.at(op.inputs[1]).shape[0];
@@ -221,8 +228,8 @@ class Planner {
       }
     }
     plan_.codes_stride = widest;
-    plan_.codes_offset = reserve(tokens * static_cast<uint64_t>(widest));
-    plan_.scales_offset = reserve(tokens * sizeof(float));
+    plan_.codes_offset = reserve(code_rows * static_cast<uint64_t>(widest));
+    plan_.scales_offset = reserve(code_rows * sizeof(float));
     plan_.mask_end_offset = reserve(tokens * sizeof(int64_t));
     if (has_window) {
       plan_.window_mask_offset = reserve(tokens * static_cast<uint64_t>(graph_.context) * sizeof(float));

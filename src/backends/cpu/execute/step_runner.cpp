@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/execute/wide_linear.h"
 #include "base/error.h"
 #include "ir/border.h"
 
@@ -132,9 +133,10 @@ void StepRunner::quantize_input(const Op& op, Rows rows) {
   auto* codes = reinterpret_cast<int8_t*>(arena_ + plan_.codes_offset);
   auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset);
   each_part(rows, rows.count * cols, [&](Rows part) {
-    const int64_t first = part.begin - rows.begin;  // Codes are kept for the rows of this call only.
-    kernels_.quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, codes + first * stride, stride,
-                           scales + first);
+    const bool wide = op.attributes.wide_input;
+    const int64_t first = (part.begin - rows.begin) * (wide ? 2 : 1);  // Codes are kept for the rows of this call only.
+    (wide ? kernels_.quantize_rows_wide : kernels_.quantize_rows)(floats(op.inputs[0], part), cols, part.count, cols,
+                                                                  codes + first * stride, stride, scales + first);
   });
 }
 
@@ -173,7 +175,7 @@ void StepRunner::linear(const Step& step, Rows rows) {
         work.y = floats(op.outputs[0], rows);
         work.y_stride = matrix.rows;
         work.scratch = scratch(thread);
-        kernels_.linear(work);
+        op.attributes.wide_input ? wide_linear(kernels_, work) : kernels_.linear(work);
       }
       begin = std::max<int64_t>(0, begin - matrix.panels());
       end -= matrix.panels();
