@@ -1,6 +1,7 @@
 // Linear layers whose input is in 16 bits: two rows of int8 codes for each token (KernelTable::quantize_rows_wide). The
 // kernels for int8 compute both, and the two results are added. Weights are read once for both halves, so that
-// decoding, which waits for memory, pays little; a prompt pays twice the multiplications.
+// decoding, which waits for memory, pays less than a prompt, which pays twice the multiplications
+// (docs/quantization.md has figures).
 #pragma once
 
 #include "backends/cpu/kernels/kernels.h"
