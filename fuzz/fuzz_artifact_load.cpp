@@ -131,7 +131,7 @@ class Editor {
     return result;
   }
   void attributes(ir::OpAttributes& a) {
-    switch (in_.ConsumeIntegralInRange(0, 7)) {
+    switch (in_.ConsumeIntegralInRange(0, 8)) {
       case 0: a.eps = real(); break;
       case 1: a.weight_offset = real(); break;
       case 2: a.factor = real(); break;
@@ -140,6 +140,7 @@ class Editor {
       case 5: a.interleaved = !a.interleaved; break;
       case 6: a.window = number(); break;
       case 7: a.quantize_input = !a.quantize_input; break;
+      case 8: a.wide_input = !a.wide_input; break;
     }
   }
   void format(WeightEntry& weight) {

@@ -299,8 +299,9 @@ class Decoder {
     TANDEM_TRY(at_most(o.outputs(), kMaxOpTensors, "outputs of an op"));
     for (flatbuffers::uoffset_t i = 0; i < size_of(o.inputs()); ++i) op.inputs.push_back(o.inputs()->Get(i));
     for (flatbuffers::uoffset_t i = 0; i < size_of(o.outputs()); ++i) op.outputs.push_back(o.outputs()->Get(i));
-    op.attributes = {o.eps(),         o.weight_offset(), o.factor(),         o.softcap(),     o.head_dim(),
-                     o.interleaved(), o.window(),        o.quantize_input(), o.transpose_b(), o.on_host()};
+    const bool quantizes = o.quantize_input() || o.wide_input();
+    op.attributes = {o.eps(),    o.weight_offset(), o.factor(),      o.softcap(), o.head_dim(),  o.interleaved(),
+                     o.window(), quantizes,         o.transpose_b(), o.on_host(), o.wide_input()};
     return op;
   }
 

@@ -31,8 +31,8 @@ Offset<fbs::Method> encode_method(FlatBufferBuilder& b, const ir::Graph& graph) 
     const auto outputs = b.CreateVector(op.outputs);
     const ir::OpAttributes& a = op.attributes;
     ops.push_back(fbs::CreateOp(b, static_cast<uint8_t>(op.kind), inputs, outputs, a.eps, a.weight_offset, a.factor,
-                                a.softcap, a.head_dim, a.interleaved, a.window, a.quantize_input, a.transpose_b,
-                                a.on_host));
+                                a.softcap, a.head_dim, a.interleaved, a.window, a.quantize_input && !a.wide_input,
+                                a.transpose_b, a.on_host, a.wide_input));
   }
   const auto name = b.CreateString(graph.name);
   const auto tensor_vector = b.CreateVector(tensors);

@@ -1,5 +1,6 @@
 // tandem compile: a checkpoint becomes one file.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -25,6 +26,7 @@ struct Options {
   int64_t context = 0;
   std::string recipe = "w4";
   std::string kv;
+  std::string activations;
   std::string config = "config.json";
   int threads = 0;
   bool dump_ir = false;
@@ -44,6 +46,7 @@ CompileOptions to_compile_options(const Options& o) {
   options.config_name = o.config;
   options.recipe = value_or_fail(Recipe::load(o.recipe));
   if (!o.kv.empty()) options.kv = value_or_fail(parse_kv_format(o.kv));
+  if (!o.activations.empty()) options.activations = value_or_fail(parse_activation_format(o.activations));
   options.calibration = o.calibration;
   if (!o.calib_range.empty()) {
     options.calibration.method = value_or_fail(parse_range_method(o.calib_range));
@@ -94,6 +97,13 @@ void run(const Options& o) {
   for (const auto& stage : report->stages) {
     fmt::print(stderr, "  {:<20} {:>8}\n", stage.name, format_seconds(stage.seconds));
   }
+  if (report->wide_layers > 0 || !report->open_layers.empty()) {
+    const auto worst = std::ranges::min_element(report->open_layers, {}, &CompileReport::OpenLayer::sqnr_db);
+    fmt::print(stderr, "  activations int16 in {} of {} layers{}\n", report->wide_layers, report->rounding_layers,
+               worst == report->open_layers.end()
+                   ? ""
+                   : fmt::format("; with int8, {} keeps {:.1f} dB", worst->name, worst->sqnr_db));
+  }
   if (std::isfinite(report->sqnr_db)) fmt::print(stderr, "  weights keep {:.1f} dB\n", report->sqnr_db);
   if (report->segments_reused > 0) {
     fmt::print(stderr, "  {} parts were finished by an earlier run\n", report->segments_reused);
@@ -112,7 +122,7 @@ std::string default_output(const std::string& checkpoint) {
 }
 
 void add_npu_options(CLI::App& command, Options& o) {
-  const std::string calibration = "Calibration (NPU targets)", npu = "NPU targets";
+  const std::string calibration = "Calibration (NPU targets, --activations auto)", npu = "NPU targets";
   command.add_option("--calib", o.calibration.file, "A text, or JSON with conversations; default: a text of our own")
       ->check(CLI::ExistingFile)
       ->group(calibration);
@@ -178,6 +188,9 @@ void add_compile_command(CLI::App& app) {
   command->add_option("--recipe", o->recipe, "How weights are stored: fp32, fp16, bf16, w8, w4, or a JSON file")
       ->capture_default_str();
   command->add_option("--kv", o->kv, "How keys and values are kept: fp32, fp16, u8, u16; default: the recipe's");
+  command->add_option("--activations", o->activations,
+                      "How a CPU rounds the input of quantized layers: int8, int16, or auto (16 bits where int8 loses "
+                      "much on the text of --calib); default: the recipe's");
   command->add_option("--threads", o->threads, "Threads; default: all cores");
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
   add_npu_options(*command, *o);

@@ -51,6 +51,16 @@ Json device_json(const ArtifactHead& h) {
           {"build_id", d.build_id},         {"spill_fill_bytes", d.spill_fill_bytes}};
 }
 
+// To what linear layers round their input, by weight; those that do not are left out.
+std::map<std::string, std::string> activations_of(const ir::Graph& graph) {
+  std::map<std::string, std::string> formats;
+  for (const ir::Op& op : graph.ops) {
+    if (op.kind != ir::OpKind::kLinear || !op.attributes.quantize_input) continue;
+    formats[graph.at(op.inputs[1]).name] = op.attributes.wide_input ? "int16" : "int8";
+  }
+  return formats;
+}
+
 void print_json(const Artifact& artifact, bool verified) {
   const ArtifactHead& h = artifact.head();
   Json methods = Json::array(), segments = Json::array(), weights = Json::array(), figures = Json::object();
@@ -65,6 +75,7 @@ void print_json(const Artifact& artifact, bool verified) {
     segments.push_back(
         {{"name", s.name}, {"offset", s.offset}, {"size", s.size}, {"hash", fmt::format("{:016x}", s.hash)}});
   }
+  const auto activations = activations_of(h.methods.front());
   for (const WeightEntry& w : h.weights) {
     weights.push_back({{"name", w.name},
                        {"format", weight_format_name(w.format)},
@@ -72,6 +83,9 @@ void print_json(const Artifact& artifact, bool verified) {
                        {"block", w.block},
                        {"shape", {w.rows, w.cols}},
                        {"bytes", w.bytes()}});
+    if (const auto found = activations.find(w.name); found != activations.end()) {
+      weights.back()["activations"] = found->second;
+    }
   }
   for (const Figure& f : h.figures) figures[f.name] = f.value;
   Json shards = Json::array();
@@ -165,6 +179,9 @@ void print_text(const Artifact& artifact, bool verified) {
   for (const auto& [name, count] : formats) {
     fmt::print("weights    {}: {} matrices, {}\n", name, count.first, format_bytes(count.second));
   }
+  std::map<std::string, size_t> roundings;
+  for (const auto& [weight, format] : activations_of(h.methods.front())) ++roundings[format];
+  for (const auto& [format, count] : roundings) fmt::print("inputs     {}: {} layers\n", format, count);
   fmt::print("text       {}, {}\n", h.text.has_tokenizer ? "tokenizer" : "no tokenizer",
              h.text.chat_template.empty() ? "no chat template" : "chat template");
   for (const Figure& f : h.figures) fmt::print("figure     {} {:.4g}\n", f.name, f.value);

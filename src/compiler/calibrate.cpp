@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "compiler/passing_weights.h"
 #include "ir/method_inputs.h"
 #include "ir/method_memory.h"
 #include "models/builder.h"
@@ -25,22 +26,6 @@ constexpr float kHeadroom = 0.1f;
 // lowest code of the sum.
 constexpr float kMaskRoom = 1.05f;
 constexpr int kPlotBins = 48;
-
-// A checkpoint's weights, let go of as soon as they are read: calibration passes through all of them.
-class PassingWeights final : public WeightProvider {
- public:
-  PassingWeights(const CheckpointWeights& weights, const ModelPlan& plan) : weights_(weights), plan_(plan) {}
-  Status read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const override {
-    TANDEM_TRY(weights_.read_rows(name, row_begin, rows, out));
-    weights_.release_rows(*plan_.find_weight(name), row_begin, rows);
-    return ok_status();
-  }
-  Result<std::vector<float>> read_vector(std::string_view name) const override { return weights_.read_vector(name); }
-
- private:
-  const CheckpointWeights& weights_;
-  const ModelPlan& plan_;
-};
 
 bool is_cache_row(std::string_view name) { return name.starts_with("k_new.") || name.starts_with("v_new."); }
 

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/version.h"
+#include "compiler/calibration_input.h"
+#include "compiler/choose_activations.h"
 #include "compiler/compile_npu.h"
 #include "compiler/logits_range.h"
 #include "compiler/segment_writer.h"
@@ -40,9 +42,33 @@ Result<std::vector<ir::Graph>> build_methods(CompileJob& job, ThreadPool& pool) 
   return methods;
 }
 
+// Which layers take their input in 16 bits, where the recipe leaves it open.
+Status settle_activations(CompileJob& job, ThreadPool& pool) {
+  if (!leaves_activations_open(job.recipe(), job.plan())) return ok_status();
+  TANDEM_ASSIGN(auto samples, read_calibration_samples(job));
+  const ActivationJob choosing{job.plan(),         job.weights(),          job.recipe(),
+                               std::move(samples), job.options().progress, job.options().stop};
+  TANDEM_ASSIGN(ActivationChoice choice, choose_activations(choosing, pool));
+  job.settle_recipe(std::move(choice.recipe));
+  for (ActivationChoice::Layer& layer : choice.layers) {
+    job.report().open_layers.push_back({std::move(layer.name), layer.sqnr_db});
+  }
+  return ok_status();
+}
+
+void count_layers(const ir::Graph& graph, CompileReport& report) {
+  for (const ir::Op& op : graph.ops) {
+    if (op.kind != ir::OpKind::kLinear || !op.attributes.quantize_input) continue;
+    ++report.rounding_layers;
+    if (op.attributes.wide_input) ++report.wide_layers;
+  }
+}
+
 Status compile_for_cpu(CompileJob& job) {
   ThreadPool pool(job.options().threads);
+  TANDEM_TRY(settle_activations(job, pool));
   TANDEM_ASSIGN(std::vector<ir::Graph> methods, build_methods(job, pool));
+  count_layers(methods.front(), job.report());
   TANDEM_ASSIGN(const FilePlan file, plan_file(methods, job.tokenizer_blob()));
   TANDEM_TRY(job.check_disk(file.total_bytes()));
   TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job.output(), key_of(job, file)));

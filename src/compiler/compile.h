@@ -21,7 +21,8 @@
 
 namespace tandem {
 
-// What static encodings are made from. NPUs need it; nothing of it is needed for a CPU.
+// What static encodings are made from, for NPUs. For a CPU only the text and its length count, and only with a recipe
+// that leaves activations open.
 struct CalibrationOptions {
   std::filesystem::path file = {};  // A text, or JSON with conversations; empty: a short text of our own.
   std::string prompt = {};          // Instead of a file.
@@ -55,7 +56,8 @@ struct CompileOptions {
   bool prefill_exact = false;
   int64_t context = 0;  // Positions; 0: the model's own, up to kDefaultContext.
   Recipe recipe;
-  std::optional<KvFormat> kv;  // Instead of the recipe's.
+  std::optional<KvFormat> kv;                   // Instead of the recipe's.
+  std::optional<ActivationFormat> activations;  // The same; the recipe's rules still win.
   CalibrationOptions calibration;
   NpuOptions npu;
   int threads = 0;  // 0: all cores.
@@ -75,7 +77,15 @@ struct CompileReport {
   double sqnr_db = 0.0;        // Of all quantized weights together; infinity if nothing was lost.
   size_t segments_reused = 0;  // That an earlier run had finished.
   KvFormat kv = KvFormat::kFp16;
-  bool one_weight_set = true;  // Shared by all methods.
+  bool one_weight_set = true;   // Shared by all methods.
+  int64_t rounding_layers = 0;  // Linear layers of a CPU's file that round their input,
+  int64_t wide_layers = 0;      // and those among them that do to 16 bits.
+  // Layers whose activations the recipe left open, and what the output of each keeps with int8.
+  struct OpenLayer {
+    std::string name;
+    double sqnr_db = 0.0;
+  };
+  std::vector<OpenLayer> open_layers;
   struct Stage {
     std::string name;
     double seconds = 0.0;

@@ -28,6 +28,8 @@ class CompileJob {
   const CheckpointWeights& weights() const { return *weights_; }
   // The recipe as this target carries it out.
   const Recipe& recipe() const { return recipe_; }
+  // With what was left open, settled.
+  void settle_recipe(Recipe recipe) { recipe_ = std::move(recipe); }
   int64_t context() const { return context_; }
   const std::vector<MethodShape>& shapes() const { return shapes_; }
   const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }

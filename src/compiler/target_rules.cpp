@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "compiler/choose_activations.h"
 
 namespace tandem {
 namespace {
@@ -61,6 +62,22 @@ Status check_kv(const Target& target, const CompileOptions& options, Recipe& rec
   return ok_status();
 }
 
+Status check_activations(const Target& target, const ModelPlan& plan, const CompileOptions& options, Recipe& recipe,
+                         std::vector<std::string>& notes) {
+  if (options.activations) recipe.activations = *options.activations;
+  if (!target.is_npu()) return ok_status();
+  if (options.activations) {
+    return unsupported("--activations is for the CPU; target {} computes with {} throughout; leave it out", target.name,
+                       computes_in_f16(recipe) ? "fp16" : "16 bits");
+  }
+  for (const WeightSource& weight : plan.weights) {
+    if (computes_in_f16(recipe) || recipe.activations_for(weight.name) == ActivationFormat::kInt8) continue;
+    notes.push_back(fmt::format("activations have 16 bits on target {}, whatever the recipe says", target.name));
+    break;
+  }
+  return ok_status();
+}
+
 Status check_methods(const Target& target, const CompileOptions& options, const std::vector<int64_t>& prefill) {
   if (!target.is_npu()) return ok_status();
   if (!prefill.empty() && !target.shares_weights && options.npu.share_weights && !options.npu.emulator) {
@@ -73,7 +90,7 @@ Status check_methods(const Target& target, const CompileOptions& options, const 
 }
 
 // The first option given that a CPU has no use for; passed over in silence, it would seem to have been obeyed.
-std::string_view npu_flag_of(const CompileOptions& options) {
+std::string_view npu_flag_of(const CompileOptions& options, bool reads_text) {
   const CalibrationOptions& calibration = options.calibration;
   const CalibrationOptions usual;
   if (options.npu.emulator) return "--emulator";
@@ -83,10 +100,12 @@ std::string_view npu_flag_of(const CompileOptions& options) {
   if (options.npu.trace) return "--trace";
   if (options.npu.jobs > 0) return "--jobs";
   if (options.npu.memory > 0) return "--memory";
-  if (!calibration.file.empty()) return "--calib";
-  if (!calibration.prompt.empty()) return "--calib-prompt";
-  if (calibration.samples != usual.samples) return "--calib-samples";
-  if (calibration.length != usual.length) return "--calib-length";
+  if (!reads_text) {
+    if (!calibration.file.empty()) return "--calib";
+    if (!calibration.prompt.empty()) return "--calib-prompt";
+    if (calibration.samples != usual.samples) return "--calib-samples";
+    if (calibration.length != usual.length) return "--calib-length";
+  }
   if (calibration.method_given) return "--calib-range";
   if (!calibration.import_encodings.empty()) return "--encodings";
   if (!calibration.export_encodings.empty()) return "--export-encodings";
@@ -104,11 +123,14 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
                           const std::vector<int64_t>& prefill, Recipe& recipe, std::vector<std::string>& notes) {
   TANDEM_TRY(check_formats(target, plan, recipe));
   TANDEM_TRY(check_kv(target, options, recipe, notes));
+  TANDEM_TRY(check_activations(target, plan, options, recipe, notes));
   TANDEM_TRY(check_methods(target, options, prefill));
   if (!target.is_npu()) {
-    if (const std::string_view flag = npu_flag_of(options); !flag.empty()) {
-      return invalid_argument("{} is for NPU targets (see `tandem targets`), and {} is none; leave it out", flag,
-                              target.name);
+    const bool reads_text = leaves_activations_open(recipe, plan);
+    if (const std::string_view flag = npu_flag_of(options, reads_text); !flag.empty()) {
+      const bool is_text = flag.starts_with("--calib") && flag != "--calib-range";
+      return invalid_argument("{} is for NPU targets (see `tandem targets`){}, and {} is none; leave it out", flag,
+                              is_text ? " and for --activations auto" : "", target.name);
     }
     return ok_status();
   }
@@ -117,14 +139,14 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
     const WeightSpec spec = recipe.spec_for(weight.name);
     if (weight.name == "embedding" || spec.format != WeightFormat::kLpbq4 || weight.cols % spec.block == 0) continue;
     TANDEM_ASSIGN(Glob exact, Glob::compile(weight.name));
-    recipe.rules.push_back({std::move(exact), {WeightFormat::kI8, 0}});
+    recipe.rules.push_back({std::move(exact), WeightSpec{WeightFormat::kI8, 0}});
     notes.push_back(fmt::format("\"{}\" takes 8 bits: its {} inputs are no multiple of the block of {}", weight.name,
                                 weight.cols, spec.block));
   }
   if (!embedding_on_host(plan)) {
     // In the graph it is a table in the encoding of its output: that rounds it, and nothing before it.
     TANDEM_ASSIGN(Glob exact, Glob::compile("embedding"));
-    recipe.rules.push_back({std::move(exact), {WeightFormat::kF32, 0}});
+    recipe.rules.push_back({std::move(exact), WeightSpec{WeightFormat::kF32, 0}});
   }
   const DType border = computes_in_f16(recipe) ? DType::kF16 : DType::kU16;
   if (recipe.name.ends_with(".json") && (recipe.mask != border || recipe.logits != border)) {

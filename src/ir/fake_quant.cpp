@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr uint32_t kInfinityBits = 0x7f800000u;
-// Below, 127 / max|x| would overflow.
+// Below, 32512 / max|x| could overflow.
 constexpr float kTiny = 1e-30f;
 
 // To the nearest integer, halves to even, for |x| < 2^22.
@@ -25,9 +25,11 @@ uint32_t max_magnitude_bits(std::span<const float> x) {
   return largest;
 }
 
-// Calls put(i, code) with every code as a whole float, and returns the scale.
+constexpr float kTop8 = 127.0f;
+
+// Calls put(i, code) with every code as a whole float up to `top`, and returns the scale.
 template <typename Put>
-float each_code_i8(std::span<const float> x, Put put) {
+float each_code(std::span<const float> x, float top, Put put) {
   const uint32_t bits = max_magnitude_bits(x);
   if (bits == 0 || bits >= kInfinityBits) {
     for (size_t i = 0; i < x.size(); ++i) put(i, 0.0f);
@@ -35,12 +37,12 @@ float each_code_i8(std::span<const float> x, Put put) {
   }
   const float largest = std::bit_cast<float>(bits);
   if (largest > kTiny) {
-    const float inverse = 127.0f / largest;
+    const float inverse = top / largest;
     for (size_t i = 0; i < x.size(); ++i) put(i, round_small(x[i] * inverse));
   } else {
-    for (size_t i = 0; i < x.size(); ++i) put(i, round_small(x[i] / largest * 127.0f));
+    for (size_t i = 0; i < x.size(); ++i) put(i, round_small(x[i] / largest * top));
   }
-  return largest / 127.0f;
+  return largest / top;
 }
 
 ScaleAndMin range_of(std::span<const float> x) {
@@ -63,11 +65,16 @@ bool has_codes(ScaleAndMin range) { return range.scale > 0; }
 }  // namespace
 
 float quantize_row_i8(std::span<const float> x, std::span<int8_t> codes) {
-  return each_code_i8(x, [&](size_t i, float code) { codes[i] = static_cast<int8_t>(code); });
+  return each_code(x, kTop8, [&](size_t i, float code) { codes[i] = static_cast<int8_t>(code); });
 }
 
 void fake_quantize_row_i8(std::span<float> row) {
-  const float scale = each_code_i8(row, [&](size_t i, float code) { row[i] = code; });
+  const float scale = each_code(row, kTop8, [&](size_t i, float code) { row[i] = code; });
+  for (float& value : row) value *= scale;
+}
+
+void fake_quantize_row_i16(std::span<float> row) {
+  const float scale = each_code(row, kWideTop, [&](size_t i, float code) { row[i] = code; });
   for (float& value : row) value *= scale;
 }
 

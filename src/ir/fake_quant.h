@@ -1,8 +1,9 @@
 // What quantization at run time does to numbers, in floats: the reference that back ends are compared with.
 //
-// Linear layers with int8 or lpbq4 weights see their input through fake_quantize_row_i8(), one row per token. A KV
-// cache gives back keys and values through fake_quantize_row_u8() or fake_round_f16(), one row per position and head.
-// The arithmetic, down to the rounding of halves to even, is that of the CPU kernels: codes are the same.
+// Linear layers with int8 or lpbq4 weights see their input through fake_quantize_row_i8() or fake_quantize_row_i16(),
+// one row per token. A KV cache gives back keys and values through fake_quantize_row_u8() or fake_round_f16(), one row
+// per position and head. The arithmetic, down to the rounding of halves to even, is that of the CPU kernels: codes are
+// the same.
 //
 // A row with infinity or not-a-number becomes not-a-number as a whole, so that a broken model shows. Empty rows are
 // left alone.
@@ -17,6 +18,13 @@ namespace tandem {
 // broken row (codes 0 in both). codes.size() == x.size().
 float quantize_row_i8(std::span<const float> x, std::span<int8_t> codes);
 void fake_quantize_row_i8(std::span<float> row);
+
+// The same with codes up to 32512 = 255 * 127 + 127. Such a code is 255 * high + low with both halves in -127..127, so
+// that kernels for int8 can do it as two rows. 256 would be no good base: it needs the code -128, which several of them
+// have no room for.
+inline constexpr int kWideBase = 255;
+inline constexpr float kWideTop = 32512.0f;
+void fake_quantize_row_i16(std::span<float> row);
 
 // Asymmetric: scale = (max - min) / 255, code = round((x - min) / scale), value = scale * code + min. A constant row
 // has scale 0 and comes back exactly.

@@ -111,6 +111,7 @@ struct OpAttributes {
   bool quantize_input = false;  // Linear: x is rounded to int8 per row, with a scale of its own, before the product.
   bool transpose_b = false;     // MatMul.
   bool on_host = false;         // Embedding: looked up by the CPU in the mapped file, whatever the back end.
+  bool wide_input = false;      // Linear with quantize_input: to 16 bits instead of 8 (ir/fake_quant.h).
 
   bool operator==(const OpAttributes&) const = default;
 };

@@ -210,6 +210,7 @@ class Verifier {
           return corrupt("\"{}\" is {}, which does not go with its activations", in(1).name,
                          weight_format_name(in(1).format));
         }
+        if (a.wide_input && !a.quantize_input) return corrupt("rounds its input to 16 bits and does not round it");
         return rows(out(0), in(1).shape[0]);
       case OpKind::kRmsNorm:
         TANDEM_TRY(arity(2, 2, 1));

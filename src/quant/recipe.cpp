@@ -7,6 +7,7 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view kKvNames[] = {"fp32", "fp16", "u8", "u16"};
+constexpr std::string_view kActivationNames[] = {"int8", "int16", "auto"};
 constexpr std::string_view kPresets[] = {"fp32", "fp16", "bf16", "w8", "w4"};
 
 Recipe uniform(std::string_view name, WeightFormat format) {
@@ -36,7 +37,9 @@ DType kv_dtype(KvFormat format) {
   return DType::kF32;
 }
 
-std::string_view activation_format_name(ActivationFormat) { return "int8"; }
+std::string_view activation_format_name(ActivationFormat format) {
+  return kActivationNames[static_cast<size_t>(format)];
+}
 
 std::span<const std::string_view> recipe_presets() { return kPresets; }
 
@@ -55,11 +58,18 @@ std::optional<Recipe> recipe_preset(std::string_view name) {
 
 WeightSpec Recipe::spec_for(std::string_view weight_name) const {
   for (auto rule = rules.rbegin(); rule != rules.rend(); ++rule) {
-    if (rule->match.matches(weight_name)) return rule->spec;
+    if (rule->spec && rule->match.matches(weight_name)) return *rule->spec;
   }
   if (weight_name == "embedding") return embedding;
   if (weight_name == "head") return head;
   return weights;
+}
+
+ActivationFormat Recipe::activations_for(std::string_view weight_name) const {
+  for (auto rule = rules.rbegin(); rule != rules.rend(); ++rule) {
+    if (rule->activations && rule->match.matches(weight_name)) return *rule->activations;
+  }
+  return activations;
 }
 
 std::vector<std::string> Recipe::unmatched_rules(std::span<const std::string> weight_names) const {

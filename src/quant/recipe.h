@@ -26,15 +26,20 @@ std::string_view kv_format_name(KvFormat format);  // "fp32", "fp16", "u8", "u16
 std::optional<KvFormat> kv_format_from_name(std::string_view name);
 DType kv_dtype(KvFormat format);
 
-// What becomes of the inputs of linear layers with int8 or lpbq4 weights.
+// What becomes of the inputs of linear layers with int8 or lpbq4 weights on a CPU: they are rounded at run time, with
+// one scale per token (ir/fake_quant.h).
 enum class ActivationFormat {
-  kInt8,  // Quantized to int8 at run time, one scale per token (ir/fake_quant.h).
+  kInt8,
+  kInt16,
+  kAuto,  // One of the two for each layer, by what int8 does to it on some text (compiler/choose_activations.h).
 };
-std::string_view activation_format_name(ActivationFormat format);  // "int8"
+std::string_view activation_format_name(ActivationFormat format);  // "int8", "int16", "auto"
 
+// What a rule leaves out stays as it is without it.
 struct RecipeRule {
   Glob match;
-  WeightSpec spec;
+  std::optional<WeightSpec> spec;
+  std::optional<ActivationFormat> activations = {};
 
   friend bool operator==(const RecipeRule&, const RecipeRule&) = default;
 };
@@ -44,8 +49,8 @@ struct Recipe {
   WeightSpec weights;  // Everything that is not named below.
   WeightSpec embedding{WeightFormat::kI8, 0};
   WeightSpec head{WeightFormat::kI8, 0};
-  std::vector<RecipeRule> rules;  // The last one that matches wins, over all of the above.
   ActivationFormat activations = ActivationFormat::kInt8;
+  std::vector<RecipeRule> rules;  // The last one that matches wins, over all of the above.
   KvFormat kv = KvFormat::kFp16;
   DType mask = DType::kF32;    // kF32, kF16, kU16 or kU8
   DType logits = DType::kF32;  // kF32, kF16 or kU16
@@ -58,6 +63,8 @@ struct Recipe {
 
   // Names: "embedding", "head", "layers.N.attention.{q,k,v,o}", "layers.N.mlp.{gate,up,down}", and what models add.
   WeightSpec spec_for(std::string_view weight_name) const;
+  // Of the input of the linear layer with this weight.
+  ActivationFormat activations_for(std::string_view weight_name) const;
   // The patterns of rules that match none of these weights: most likely misspelt.
   std::vector<std::string> unmatched_rules(std::span<const std::string> weight_names) const;
 
@@ -70,5 +77,6 @@ std::optional<Recipe> recipe_preset(std::string_view name);
 
 // For a command line's --kv and the like: the value, or an error that lists the possible ones.
 Result<KvFormat> parse_kv_format(std::string_view name);
+Result<ActivationFormat> parse_activation_format(std::string_view name);
 
 }  // namespace tandem

@@ -23,10 +23,10 @@ using Names = std::span<const std::string_view>;
 constexpr std::string_view kKeys[] = {"name",  "base",        "weights", "embedding", "head",
                                       "rules", "activations", "kv",      "mask",      "logits"};
 constexpr std::string_view kSpecKeys[] = {"format", "block"};
-constexpr std::string_view kRuleKeys[] = {"match", "format", "block"};
+constexpr std::string_view kRuleKeys[] = {"match", "format", "block", "activations"};
 constexpr std::string_view kFormats[] = {"lpbq4", "int8", "fp16", "bf16", "fp32"};
 constexpr std::string_view kKvFormats[] = {"fp32", "fp16", "u8", "u16"};
-constexpr std::string_view kActivations[] = {"int8"};
+constexpr std::string_view kActivations[] = {"int8", "int16", "auto"};
 constexpr std::string_view kMaskTypes[] = {"f32", "f16", "u16", "u8"};
 constexpr std::string_view kLogitsTypes[] = {"f32", "f16", "u16"};
 
@@ -102,6 +102,11 @@ Result<std::string> word_of(const Json& value, std::string_view where, Names pos
   return word;
 }
 
+Result<ActivationFormat> activations_of(const Json& value, std::string_view where) {
+  TANDEM_ASSIGN(const std::string word, word_of(value, where, kActivations));
+  return parse_activation_format(word);
+}
+
 // {"format": "lpbq4", "block": 32}; the keys were checked before.
 Result<WeightSpec> spec_from_object(const Json& object, std::string_view where) {
   const auto format = object.find("format");
@@ -146,8 +151,16 @@ Result<std::vector<RecipeRule>> rules_from_json(const Json& list) {
     TANDEM_ASSIGN(const std::string pattern, text_of(*match, fmt::format("\"match\" in {}", where)));
     auto glob = Glob::compile(pattern);
     if (!glob.ok()) return with_context(std::move(glob).error(), "recipe: {}", where);
-    TANDEM_ASSIGN(WeightSpec spec, spec_from_object(item, where));
-    rules.push_back({std::move(glob).value(), spec});
+    RecipeRule rule{std::move(glob).value(), {}};
+    const auto activations = item.find("activations");
+    if (activations != item.end()) {
+      TANDEM_ASSIGN(rule.activations, activations_of(*activations, fmt::format("\"activations\" in {}", where)));
+    }
+    // A rule may be about activations alone.
+    if (activations == item.end() || item.contains("format") || item.contains("block")) {
+      TANDEM_ASSIGN(rule.spec, spec_from_object(item, where));
+    }
+    rules.push_back(std::move(rule));
   }
   return rules;
 }
@@ -187,6 +200,13 @@ Result<KvFormat> parse_kv_format(std::string_view name) {
                           suggestion(name, kKvFormats));
 }
 
+Result<ActivationFormat> parse_activation_format(std::string_view name) {
+  const auto it = std::find(std::begin(kActivations), std::end(kActivations), name);
+  if (it != std::end(kActivations)) return static_cast<ActivationFormat>(it - std::begin(kActivations));
+  return invalid_argument("unknown format of activations {} (possible: {}){}", quoted(name),
+                          fmt::join(kActivations, ", "), suggestion(name, kActivations));
+}
+
 Result<Recipe> Recipe::from_json(std::string_view text) {
   if (text.size() > kMaxFileBytes) return invalid_argument("recipe: larger than 1 MB");
   TANDEM_ASSIGN(const Json json, parse_json(text, "recipe"));
@@ -208,7 +228,7 @@ Result<Recipe> Recipe::from_json(std::string_view text) {
     } else if (key == "rules") {
       TANDEM_ASSIGN(recipe.rules, rules_from_json(value));
     } else if (key == "activations") {
-      TANDEM_TRY(word_of(value, where, kActivations).status());
+      TANDEM_ASSIGN(recipe.activations, activations_of(value, where));
     } else if (key == "kv") {
       TANDEM_ASSIGN(const std::string word, word_of(value, where, kKvFormats));
       recipe.kv = *kv_format_from_name(word);
@@ -231,8 +251,9 @@ std::string Recipe::to_json() const {
   json["head"] = spec_to_json(head);
   json["rules"] = Json::array();
   for (const RecipeRule& rule : rules) {
-    Json item = spec_to_json(rule.spec);
+    Json item = rule.spec ? spec_to_json(*rule.spec) : Json::object();
     item["match"] = rule.match.pattern();
+    if (rule.activations) item["activations"] = activation_format_name(*rule.activations);
     json["rules"].push_back(std::move(item));
   }
   json["activations"] = activation_format_name(activations);

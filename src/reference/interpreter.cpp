@@ -174,8 +174,8 @@ class Interpreter {
     std::vector<float> rounded;
     if (op_->attributes.quantize_input) {
       rounded.assign(input, input + graph_.tokens * cols);
-      pool_.run(graph_.tokens,
-                [&](int64_t n, int) { fake_quantize_row_i8(std::span(rounded).subspan(n * cols, cols)); });
+      const auto round_row = op_->attributes.wide_input ? fake_quantize_row_i16 : fake_quantize_row_i8;
+      pool_.run(graph_.tokens, [&](int64_t n, int) { round_row(std::span(rounded).subspan(n * cols, cols)); });
       input = rounded.data();
     }
     std::vector<float> bias;

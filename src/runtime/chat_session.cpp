@@ -155,7 +155,7 @@ class ChatSession final : public Session {
     result.prompt_tokens = static_cast<int64_t>(prompt.size());
     TextStream stream(engine_->tokenizer(), std::move(stops), std::move(splitter), options, callback, result);
     const auto keep = [&](size_t, std::span<const float> logits) {
-      logits_.assign(logits.begin(), logits.end());
+      logits_ = logits;
       return ok_status();
     };
     const int64_t start_position = runner_.position();
@@ -230,7 +230,7 @@ class ChatSession final : public Session {
   std::shared_ptr<LoadedEngine> engine_;
   TokenRunner runner_;
   std::vector<int32_t> history_;
-  std::vector<float> logits_;
+  std::span<const float> logits_;  // Of the token computed last, in the runner's memory.
   std::atomic<bool> cancel_{false};
 };
 

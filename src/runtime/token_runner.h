@@ -29,8 +29,9 @@ class TokenRunner {
   using RowCallback = std::function<Status(size_t index, std::span<const float> logits)>;
 
   // Computes `tokens` at position(), position() + 1, ... and calls on_row with the logits of the last or of all of
-  // them. `stop` is looked at between calls of a method; then the error is kCancelled. After an error, position() tells
-  // how many tokens are in the cache: those of the calls that were complete.
+  // them; those of the last stay where they are until the next feed(). `stop` is looked at between calls of a method;
+  // then the error is kCancelled. After an error, position() tells how many tokens are in the cache: those of the calls
+  // that were complete.
   Status feed(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop, const RowCallback& on_row);
 
   // Sees every call from now on; an error ends feed(). Nothing removes it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 
@@ -53,6 +54,39 @@ double portable_exp(double x) {
   for (size_t n = kTerms - 1; n-- > 0;) sum = sum * r + kInverseFactorials[n];
   const auto exponent = static_cast<uint64_t>(static_cast<int64_t>(k) + 1023);
   return sum * std::bit_cast<double>(exponent << 52);
+}
+
+// The first place of the largest logit, NaN left out; -1 if there is nothing above -infinity. In vectors, which
+// compilers do not make of it by themselves. A comparison with NaN is false, so NaN never gets in.
+int32_t place_of_highest(std::span<const float> logits) {
+  typedef float Four __attribute__((vector_size(16)));
+  constexpr size_t kVectors = 4, kLanes = 4, kBlock = 4096;
+  float highest = kMinusInfinity;
+  size_t place = 0;  // First where the block with the highest begins.
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, logits.size());
+    Four best[kVectors];
+    for (Four& four : best) four = Four{kMinusInfinity, kMinusInfinity, kMinusInfinity, kMinusInfinity};
+    size_t i = begin;
+    for (; i + kVectors * kLanes <= end; i += kVectors * kLanes) {
+      for (size_t v = 0; v < kVectors; ++v) {
+        Four values;
+        std::memcpy(&values, logits.data() + i + v * kLanes, sizeof(values));
+        best[v] = values > best[v] ? values : best[v];
+      }
+    }
+    float block_highest = kMinusInfinity;
+    for (const Four& four : best) {
+      for (size_t lane = 0; lane < kLanes; ++lane) block_highest = std::max(block_highest, four[lane]);
+    }
+    for (; i < end; ++i) block_highest = logits[i] > block_highest ? logits[i] : block_highest;
+    if (block_highest <= highest) continue;
+    highest = block_highest;
+    place = begin;
+  }
+  if (highest == kMinusInfinity) return -1;
+  while (logits[place] != highest) ++place;
+  return static_cast<int32_t>(place);
 }
 
 }  // namespace
@@ -132,7 +166,7 @@ float Sampler::kth_largest(std::span<const float> logits) {
   // A heap of the k largest so far, the least on top: for a small k nearly every logit fails the first comparison.
   for (const float logit : logits) {
     if (heap_.size() < k) {
-      heap_.push_back(logit);
+      heap_.push_back(std::isnan(logit) ? kMinusInfinity : logit);
       std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
     } else if (logit > heap_.front()) {
       std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
@@ -171,21 +205,18 @@ void Sampler::keep_min_p() {
   std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.weight < least; });
 }
 
-Result<int32_t> Sampler::sample(std::span<float> logits, std::span<const int32_t> history) {
+Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const int32_t> history) {
   if (logits.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return invalid_argument("{} logits are more than any vocabulary has", logits.size());
   }
-  penalize(logits, history);
-  int32_t best = -1;
-  float highest = kMinusInfinity;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i])) logits[i] = kMinusInfinity;
-    if (logits[i] > highest) {
-      highest = logits[i];
-      best = static_cast<int32_t>(i);
-    }
+  if (options_.repetition_penalty != 1) {
+    changed_.assign(logits.begin(), logits.end());
+    penalize(changed_, history);
+    logits = changed_;
   }
+  const int32_t best = place_of_highest(logits);
   if (best < 0) return invalid_argument("no token can be picked: all {} logits are -inf or NaN", logits.size());
+  const float highest = logits[static_cast<size_t>(best)];
   if (options_.temperature == 0 || std::isinf(highest)) return best;
 
   float threshold = kMinusInfinity;

@@ -22,10 +22,10 @@ class Sampler {
  public:
   static Result<Sampler> create(const SamplerOptions& options);
 
-  // The next token. `logits` has one value per token of the vocabulary and may be changed; `history` has the tokens so
-  // far, the prompt among them. -inf rules a token out, and so does NaN; +inf rules out all others. Equal logits go to
+  // The next token. `logits` has one value per token of the vocabulary; `history` has the tokens so far, the prompt
+  // among them. -inf rules a token out, and so does NaN; +inf rules out all others. Equal logits go to
   // the lowest id. Fails if nothing is left to pick. Allocates only when a vocabulary is larger than any before.
-  Result<int32_t> sample(std::span<float> logits, std::span<const int32_t> history);
+  Result<int32_t> sample(std::span<const float> logits, std::span<const int32_t> history);
 
   const SamplerOptions& options() const { return options_; }
 
@@ -49,6 +49,7 @@ class Sampler {
 
   SamplerOptions options_;
   State state_{};
+  std::vector<float> changed_;  // The logits with penalties.
   std::vector<Candidate> candidates_;
   std::vector<float> heap_;
   std::vector<uint32_t> seen_;  // Per token: the last call that penalized it.

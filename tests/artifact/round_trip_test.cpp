@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "artifact/sample_artifact.h"
@@ -125,6 +126,18 @@ TEST(Artifact, RoundTrip) {
     artifact->release_segment(i);
     EXPECT_TRUE(artifact->verify_segment(i).ok());
   }
+}
+
+TEST(Artifact, InputsIn16Bits) {
+  ArtifactHead head = test::placed_head();
+  const auto linear = std::ranges::find(head.methods[0].ops, ir::OpKind::kLinear, &ir::Op::kind);
+  ASSERT_TRUE(linear->attributes.quantize_input);
+  linear->attributes.wide_input = true;
+  const std::vector<uint8_t> bytes = encode_head(head);
+  const auto decoded = decode_head(bytes, test::kPlacedEnd);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().message;
+  expect_same(decoded->methods[0], head.methods[0]);
+  expect_same(decoded->methods[1], head.methods[1]);
 }
 
 TEST(Artifact, LookUps) {

@@ -465,6 +465,16 @@ class Inspect(CliTest):
         self.assertEqual(json.loads(self.ok("inspect", self.demo, "--json", "--no-verify").stdout)["checksums"],
                          "not verified")
 
+    def test_activations(self):
+        wide = self.folder / "wide.tdm"
+        for arguments in [("--activations", "int16"), ("--activations", "auto", "--calib-prompt", "One day a boat")]:
+            self.ok("compile", DEMO, "-o", wide, "--context", "64", "--mode", "kv", *arguments)
+            info = json.loads(self.ok("inspect", wide, "--json").stdout)
+            formats = [w["activations"] for w in info["weights"]]
+            self.assertEqual(set(formats), {"int16"} if "int16" in arguments else {"int8"})
+            self.assertIn(f"{formats[0]}: {len(formats)} layers", self.ok("inspect", wide).stdout)
+        self.assert_one_error(tandem("compile", DEMO, "-o", wide, "--activations", "int9"), "int8, int16, auto")
+
     def test_dump_ir(self):
         out = self.ok("inspect", self.demo, "--dump-ir").stdout
         self.assertIn("graph decode tokens=1 context=512", out)

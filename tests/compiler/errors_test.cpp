@@ -102,6 +102,19 @@ TEST_F(CompileErrors, OptionsOfNpusAreNotForACpu) {
   }
 }
 
+// A text is read for activations that are left open, and then only.
+TEST_F(CompileErrors, ATextForACpu) {
+  CompileOptions wrong = options();
+  wrong.calibration.prompt = "Once upon a time";
+  EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument), "--activations auto");
+  wrong.activations = ActivationFormat::kInt16;
+  error_of(wrong, ErrorCode::kInvalidArgument);
+  wrong.activations = ActivationFormat::kAuto;
+  EXPECT_HAS(error_of(wrong, ErrorCode::kUnsupported), "tokenizer");  // The golden checkpoint has none.
+  wrong.calibration.method_given = true;
+  EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument), "--calib-range");
+}
+
 TEST_F(CompileErrors, ARuleThatMatchesNothingIsAWarning) {
   CompileOptions misspelt = options();
   misspelt.recipe = test::parse_recipe(R"({"base": "w4", "rules": [{"match": "layers.*.mlp.dwon", "format": "int8"},

@@ -88,14 +88,14 @@ TEST_F(Passes, ATiedHeadWithAFormatOfItsOwnStays) {
   ASSERT_TRUE(share_tied_head(graph_, {*plan_, recipe}).ok());
   EXPECT_TRUE(graph_.find("head").has_value());
   Recipe by_rule;
-  by_rule.rules.push_back({*Glob::compile("head"), {WeightFormat::kF32, 0}});
+  by_rule.rules.push_back({*Glob::compile("head"), WeightSpec{WeightFormat::kF32, 0}});
   ASSERT_TRUE(share_tied_head(graph_, {*plan_, by_rule}).ok());
   EXPECT_TRUE(graph_.find("head").has_value());
 }
 
 TEST_F(Passes, WeightsGetTheirFormatsAndLinearLayersTheirRounding) {
   Recipe recipe;  // w4
-  recipe.rules.push_back({*Glob::compile("layers.2.mlp.*"), {WeightFormat::kF16, 0}});
+  recipe.rules.push_back({*Glob::compile("layers.2.mlp.*"), WeightSpec{WeightFormat::kF16, 0}});
   ASSERT_TRUE(assign_weight_formats(graph_, {*plan_, recipe}).ok());
   EXPECT_EQ(tensor("layers.0.attention.q").format, WeightFormat::kLpbq4);
   EXPECT_EQ(tensor("layers.0.attention.q").block, 32);
@@ -108,6 +108,31 @@ TEST_F(Passes, WeightsGetTheirFormatsAndLinearLayersTheirRounding) {
     EXPECT_EQ(op.attributes.quantize_input, weight.format != WeightFormat::kF16) << weight.name;
   }
   expect_verified();
+}
+
+TEST_F(Passes, LinearLayersRoundTheirInputAsTheRecipeSays) {
+  Recipe recipe;
+  recipe.activations = ActivationFormat::kInt16;
+  recipe.rules = {{*Glob::compile("layers.1.*"), {}, ActivationFormat::kInt8},
+                  {*Glob::compile("layers.2.mlp.*"), WeightSpec{WeightFormat::kF16, 0}}};
+  ASSERT_TRUE(share_tied_head(graph_, {*plan_, recipe}).ok());
+  ASSERT_TRUE(assign_weight_formats(graph_, {*plan_, recipe}).ok());
+  for (const ir::Op& op : graph_.ops) {
+    if (op.kind != OpKind::kLinear) continue;
+    const ir::Tensor& weight = graph_.at(op.inputs[1]);
+    const bool wide = !weight.name.starts_with("layers.1.") && weight.format != WeightFormat::kF16;
+    EXPECT_EQ(op.attributes.wide_input, wide) << weight.name;
+  }
+  expect_verified();
+  // The head is the head, whoever keeps its numbers.
+  recipe.rules = {{*Glob::compile("head"), {}, ActivationFormat::kInt8}};
+  ASSERT_TRUE(assign_weight_formats(graph_, {*plan_, recipe}).ok());
+  EXPECT_FALSE(graph_.ops.back().attributes.wide_input || graph_.ops[graph_.ops.size() - 2].attributes.wide_input);
+  // Passes do not choose.
+  recipe.rules = {{*Glob::compile("head"), {}, ActivationFormat::kAuto}};
+  const Status open = assign_weight_formats(graph_, {*plan_, recipe});
+  ASSERT_FALSE(open.ok());
+  EXPECT_EQ(open.error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST_F(Passes, U8CachesGetScalesBesideThem) {

@@ -127,6 +127,18 @@ TEST(TargetRules, ABlockThatDoesNotDivideBecomesEightBits) {
   EXPECT_EQ(settle("cpu", "w4", {}, {}, "llama2").recipe.spec_for("layers.0.mlp.down").format, WeightFormat::kLpbq4);
 }
 
+TEST(TargetRules, ActivationsHave16BitsOnAnNpu) {
+  CompileOptions options;
+  options.activations = ActivationFormat::kInt16;
+  expect_refused(settle("sm8750", "w4", options), {"--activations is for the CPU", "16 bits"});
+  EXPECT_TRUE(settle("sm8750", "w4").notes.empty());
+  const Settled settled = settle("sm8750", R"({"base": "w4", "activations": "auto"})");
+  ASSERT_TRUE(settled.status.ok()) << settled.status.error().message;
+  ASSERT_EQ(settled.notes.size(), 1u);
+  EXPECT_HAS(settled.notes[0], "16 bits");
+  EXPECT_EQ(settle("cpu", "w4", options).recipe.activations, ActivationFormat::kInt16);
+}
+
 TEST(TargetRules, OptionsOfNpusAreForNpus) {
   CompileOptions options;
   options.npu.emulator = true;

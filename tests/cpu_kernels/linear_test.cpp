@@ -273,5 +273,57 @@ TEST_P(Linear, QuantizesRows) {
   }
 }
 
+TEST_P(Linear, QuantizesRowsTo16Bits) {
+  Random random(17);
+  for (int round = 0; round < 200; ++round) {
+    const int64_t rows = random.integer(1, 4), cols = random.integer(1, 200);
+    const int64_t x_stride = cols + 2, stride = (cols + 63) / 64 * 64;
+    std::vector<float> x =
+        random.normals(rows * x_stride, std::pow(10.0f, static_cast<float>(random.integer(-36, 36))));
+    if (round % 5 == 0) std::fill(x.begin(), x.begin() + x_stride, 0.0f);
+    std::vector<int8_t> codes(static_cast<size_t>(2 * rows * stride), 99), portable_codes = codes;
+    std::vector<float> scales(static_cast<size_t>(2 * rows)), portable_scales = scales;
+    k().quantize_rows_wide(x.data(), x_stride, rows, cols, codes.data(), stride, scales.data());
+    portable_kernels().quantize_rows_wide(x.data(), x_stride, rows, cols, portable_codes.data(), stride,
+                                          portable_scales.data());
+    EXPECT_EQ(codes, portable_codes);
+    EXPECT_EQ(scales, portable_scales);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = x.data() + r * x_stride;
+      float largest = 0;
+      for (int64_t c = 0; c < cols; ++c) largest = std::max(largest, std::abs(row[c]));
+      ASSERT_EQ(scales[static_cast<size_t>(2 * r + 1)], largest / 32512.0f);
+      ASSERT_EQ(scales[static_cast<size_t>(2 * r)], 255.0f * (largest / 32512.0f));
+      for (int64_t c = 0; c < stride; ++c) {
+        const int high = codes[static_cast<size_t>(2 * r * stride + c)];
+        const int low = codes[static_cast<size_t>((2 * r + 1) * stride + c)];
+        const double want = c < cols && largest > 0 ? double{row[c]} / double{largest} * 32512 : 0.0;
+        ASSERT_NEAR(255 * high + low, want, 0.51) << row[c] << " of " << largest;
+        ASSERT_LE(std::abs(high), 127);
+        ASSERT_LE(std::abs(low), 127);
+      }
+    }
+  }
+  // Every code there is comes out as it went in.
+  std::vector<float> all;
+  for (int code = -32512; code <= 32512; ++code) all.push_back(static_cast<float>(code));
+  const auto count = static_cast<int64_t>(all.size()), stride = (count + 63) / 64 * 64;
+  std::vector<int8_t> codes(static_cast<size_t>(2 * stride));
+  float scales[2] = {};
+  k().quantize_rows_wide(all.data(), count, 1, count, codes.data(), stride, scales);
+  EXPECT_EQ(scales[1], 1.0f);
+  for (int64_t c = 0; c < count; ++c) {
+    ASSERT_EQ(255 * codes[static_cast<size_t>(c)] + codes[static_cast<size_t>(stride + c)], c - 32512);
+  }
+  for (const float odd : {kNan, kInf, -kInf}) {
+    std::vector<float> x = random.normals(70);
+    x[69] = odd;
+    codes.assign(256, 99);
+    k().quantize_rows_wide(x.data(), 70, 1, 70, codes.data(), 128, scales);
+    EXPECT_TRUE(std::isnan(scales[0]) && std::isnan(scales[1]));
+    for (const int8_t code : codes) EXPECT_EQ(code, 0);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::cpu

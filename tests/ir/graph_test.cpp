@@ -99,6 +99,8 @@ TEST(Printer, EveryAttribute) {
                                 "interleaved window=512 quantize_input\n"),
             std::string::npos)
       << to_text(graph);
+  graph.ops[0].attributes.wide_input = true;
+  EXPECT_NE(to_text(graph).find(" window=512 quantize_input=int16\n"), std::string::npos) << to_text(graph);
 }
 
 // ---- WeightMatrix ----

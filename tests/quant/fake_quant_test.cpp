@@ -61,6 +61,34 @@ TEST(FakeQuantI8, ZerosStayAndBrokenRowsShow) {
   fake_quantize_row_u8({});
 }
 
+TEST(FakeQuantI16, KnownCodes) {
+  // Scale 1: codes are the values, halves to even.
+  std::vector<float> row = {32512.0f, -32512.0f, 0.5f, 1.5f, 12345.5f, -12344.5f, 3.49f, 0.0f};
+  fake_quantize_row_i16(row);
+  EXPECT_EQ(row, (std::vector<float>{32512, -32512, 0, 2, 12346, -12344, 3, 0}));
+  EXPECT_EQ(kWideTop, static_cast<float>(kWideBase * 127 + 127)) << "two halves of -127..127 give all of it";
+}
+
+TEST(FakeQuantI16, StaysWithinHalfAStepAtAnyMagnitude) {
+  for (const float spread : {1e-38f, 1e-31f, 1e-3f, 1.0f, 1e4f, 1e37f}) {
+    const std::vector<float> row = random_row(101, spread, 3);
+    float largest = 0;
+    for (const float value : row) largest = std::max(largest, std::fabs(value));
+    std::vector<float> got = row;
+    fake_quantize_row_i16(got);
+    // A step that is denormal itself has few digits.
+    const float slack = largest * 1e-6f + 32512 * 1e-45f;
+    for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(got[i], row[i], largest / 32512 * 0.501f + slack) << spread;
+  }
+  std::vector<float> broken = {1.0f, std::numeric_limits<float>::infinity()};
+  fake_quantize_row_i16(broken);
+  for (const float value : broken) EXPECT_TRUE(std::isnan(value));
+  std::vector<float> zeros(3, 0.0f);
+  fake_quantize_row_i16(zeros);
+  EXPECT_EQ(zeros, std::vector<float>(3, 0.0f));
+  fake_quantize_row_i16({});
+}
+
 TEST(FakeQuantU8, KnownCodes) {
   std::vector<float> row = {-5.0f, 250.0f, -4.5f, -3.5f, 0.0f, 249.4f};
   std::vector<uint8_t> codes(row.size());

@@ -95,6 +95,25 @@ TEST(Recipe, RulesReachEmbeddingAndHead) {
   EXPECT_EQ(recipe.spec_for("head"), kFp16);
 }
 
+TEST(Recipe, ActivationsMayDifferFromLayerToLayer) {
+  EXPECT_EQ(recipe_preset("w4")->activations_for("layers.0.mlp.down"), ActivationFormat::kInt8);
+  const Recipe recipe = read(R"({"base": "w4", "activations": "auto", "rules": [
+    {"match": "*.down", "activations": "int16"}, {"match": "layers.{0..1}.*", "format": "int8"},
+    {"match": "layers.1.*", "format": "lpbq4", "block": 16, "activations": "int8"}]})");
+  EXPECT_EQ(recipe.activations_for("layers.0.attention.q"), ActivationFormat::kAuto);
+  EXPECT_EQ(recipe.activations_for("layers.0.mlp.down"), ActivationFormat::kInt16) << "a rule that says nothing of it";
+  EXPECT_EQ(recipe.activations_for("layers.1.mlp.down"), ActivationFormat::kInt8);
+  // Rules about activations alone leave the weights as they are.
+  EXPECT_EQ(recipe.spec_for("layers.2.mlp.down"), kLpbq32);
+  EXPECT_EQ(recipe.spec_for("layers.0.mlp.down"), kInt8);
+  EXPECT_EQ(recipe.spec_for("layers.1.mlp.down"), (WeightSpec{WeightFormat::kLpbq4, 16}));
+  EXPECT_EQ(read(recipe.to_json()), recipe);
+  for (const ActivationFormat format : {ActivationFormat::kInt8, ActivationFormat::kInt16, ActivationFormat::kAuto}) {
+    EXPECT_EQ(*parse_activation_format(activation_format_name(format)), format);
+  }
+  EXPECT_FALSE(parse_activation_format("int4").ok());
+}
+
 TEST(Recipe, ReportsRulesThatMatchNothing) {
   const Recipe recipe = read(R"({"base": "w4", "rules": [{"match": "layers.*.mlp.down", "format": "int8"},
     {"match": "layers.*.mlp.dwn", "format": "int8"}, {"match": "layers.{28..40}.*", "format": "int8"}]})");
@@ -121,7 +140,10 @@ TEST(Recipe, ErrorsNameTheThingAndWhatIsPossible) {
   expect_error(R"({"base": "w4", "kv": 16})", {"\"kv\"", "string"});
   expect_error(R"({"base": "w4", "mask": "fp32"})", {"f32, f16, u16, u8", "did you mean \"f32\"?"});
   expect_error(R"({"base": "w4", "logits": "u8"})", {"\"logits\"", "f32, f16, u16"});
-  expect_error(R"({"base": "w4", "activations": "fp16"})", {"\"activations\"", "int8"});
+  expect_error(R"({"base": "w4", "activations": "fp16"})", {"\"activations\"", "int8, int16, auto"});
+  expect_error(R"({"base": "w4", "rules": [{"match": "*", "activations": "a16"}]})", {"rule 1", "int8, int16, auto"});
+  expect_error(R"({"base": "w4", "rules": [{"match": "*", "activations": "int16", "block": 32}]})", {"no \"format\""});
+  expect_error(R"({"base": "w4", "rules": [{"match": "*"}]})", {"rule 1", "no \"format\""});
   expect_error(R"({"base": "w4", "name": ""})", {"\"name\""});
   expect_error(R"({"base": "w4", "rules": {}})", {"\"rules\"", "list"});
   expect_error(R"({"base": "w4", "rules": [3]})", {"rule 1"});

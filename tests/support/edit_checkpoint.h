@@ -19,20 +19,39 @@ inline void copy_checkpoint(const std::filesystem::path& from, const std::filesy
   }
 }
 
+// A checkpoint's one file of safetensors, and where in it the numbers of a float32 tensor are.
+struct StoredFloats {
+  std::vector<uint8_t> file;
+  size_t begin = 0, count = 0;  // Bytes from the file's start; numbers. 0 if there is no such tensor.
+};
+inline StoredFloats find_floats(const std::filesystem::path& folder, const std::string& name) {
+  StoredFloats found{read_file(folder / "model.safetensors")};
+  uint64_t header_size = 0;
+  std::memcpy(&header_size, found.file.data(), sizeof(header_size));
+  const Json header =
+      Json::parse(found.file.begin() + 8, found.file.begin() + 8 + static_cast<std::ptrdiff_t>(header_size));
+  const auto it = header.find(name);
+  if (it == header.end() || (*it)["dtype"] != "F32") return found;
+  const auto offsets = (*it)["data_offsets"].get<std::vector<uint64_t>>();
+  found.begin = 8 + header_size + offsets[0];
+  found.count = (offsets[1] - offsets[0]) / sizeof(float);
+  return found;
+}
+
+inline std::vector<float> read_tensor(const std::filesystem::path& folder, const std::string& name) {
+  const StoredFloats found = find_floats(folder, name);
+  std::vector<float> values(found.count);
+  std::memcpy(values.data(), found.file.data() + found.begin, found.count * sizeof(float));
+  return values;
+}
+
 // Writes `values` over the first numbers of a float32 tensor in folder/model.safetensors. False if there is none.
 inline bool overwrite_tensor(const std::filesystem::path& folder, const std::string& name,
                              std::span<const float> values) {
-  const std::filesystem::path path = folder / "model.safetensors";
-  std::vector<uint8_t> bytes = read_file(path);
-  uint64_t header_size = 0;
-  std::memcpy(&header_size, bytes.data(), sizeof(header_size));
-  const Json header = Json::parse(bytes.begin() + 8, bytes.begin() + 8 + static_cast<std::ptrdiff_t>(header_size));
-  const auto it = header.find(name);
-  if (it == header.end() || (*it)["dtype"] != "F32") return false;
-  const auto offsets = (*it)["data_offsets"].get<std::vector<uint64_t>>();
-  if (values.size_bytes() > offsets[1] - offsets[0]) return false;
-  std::memcpy(bytes.data() + 8 + header_size + offsets[0], values.data(), values.size_bytes());
-  write_file(path, bytes);
+  StoredFloats found = find_floats(folder, name);
+  if (values.size() > found.count) return false;
+  std::memcpy(found.file.data() + found.begin, values.data(), values.size_bytes());
+  write_file(folder / "model.safetensors", found.file);
   return true;
 }
 

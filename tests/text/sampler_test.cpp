@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <random>
 #include <set>
 
 namespace tandem {
@@ -234,6 +235,33 @@ TEST(Sampler, ValidatesByName) {
   EXPECT_TRUE(has(refused([](auto& o) { o.top_k = -1; }), "top_k"));
   EXPECT_TRUE(has(refused([](auto& o) { o.repetition_window = -1; }), "repetition_window"));
   EXPECT_EQ(refused([](auto&) {}), "");
+}
+
+// Against a plain loop: at every place, next to equals, among NaN, in vocabularies of any size.
+TEST(Sampler, GreedyTakesTheFirstOfTheHighest) {
+  std::mt19937 random(3);
+  Sampler sampler = make({});
+  for (int round = 0; round < 2000; ++round) {
+    const size_t size = round < 100 ? static_cast<size_t>(round) + 1 : 1 + random() % 10000;
+    std::vector<float> row(size);
+    const uint64_t values = 1 + random() % 2000;  // Few values: many equals.
+    for (float& value : row) {
+      value = static_cast<float>(random() % values) - 1000.0f;
+      if (round % 3 == 0 && random() % 4 == 0) value = kNan;
+      if (round % 5 == 0 && random() % 4 == 0) value = -kInf;
+    }
+    if (round % 7 == 0) row[random() % size] = kInf;
+    int32_t want = -1;
+    for (size_t i = 0; i < size; ++i) {
+      if (!std::isnan(row[i]) && row[i] > (want < 0 ? -kInf : row[static_cast<size_t>(want)])) {
+        want = static_cast<int32_t>(i);
+      }
+    }
+    const Result<int32_t> got = sampler.sample(row, {});
+    ASSERT_EQ(got.ok(), want >= 0);
+    if (want < 0) continue;
+    ASSERT_EQ(*got, want) << "of " << size;
+  }
 }
 
 }  // namespace

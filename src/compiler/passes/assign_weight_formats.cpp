@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "compiler/passes/passes.h"
 
 namespace tandem {
@@ -8,7 +9,17 @@ Status assign_weight_formats(ir::Graph& graph, const PassContext& context) {
     set_weight_format(tensor, context.recipe.spec_for(tensor.name));
   }
   for (ir::Op& op : graph.ops) {
-    if (op.kind == ir::OpKind::kLinear) op.attributes.quantize_input = is_quantized(graph.at(op.inputs[1]).format);
+    if (op.kind != ir::OpKind::kLinear) continue;
+    const ir::Tensor& weight = graph.at(op.inputs[1]);
+    op.attributes.quantize_input = is_quantized(weight.format);
+    if (!op.attributes.quantize_input) continue;
+    const ActivationFormat format = context.recipe.activations_for(linear_layer_name(weight.name));
+    if (format == ActivationFormat::kAuto) {
+      return invalid_argument(
+          "activations \"auto\" are chosen when a file is compiled for a CPU: use that file, or a recipe with int8 or "
+          "int16");
+    }
+    op.attributes.wide_input = format == ActivationFormat::kInt16;
   }
   return ok_status();
 }

@@ -38,9 +38,13 @@ inline void set_weight_format(ir::Tensor& weight, const WeightSpec& spec) {
   weight.block = spec.format == WeightFormat::kLpbq4 ? spec.block : 0;
 }
 
+// What recipes call the linear layer with this weight: a shared table that is multiplied with is the head.
+inline std::string_view linear_layer_name(std::string_view weight) { return weight == "embedding" ? "head" : weight; }
+
 // A model with tied embeddings whose embedding and head have one format keeps one copy of them.
 Status share_tied_head(ir::Graph& graph, const PassContext& context);
-// Weights get the formats that the recipe gives them, and linear layers with integer weights quantize their input.
+// Weights get the formats that the recipe gives them, and linear layers with integer weights round their input. No
+// layer may be left to choose for (choose_activations.h).
 Status assign_weight_formats(ir::Graph& graph, const PassContext& context);
 // Caches of layers with a window keep that and what a call adds, and no more.
 Status shorten_window_caches(ir::Graph& graph, const PassContext& context);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "backends/cpu/execute/bind_matrix.h"
+#include "backends/cpu/execute/wide_linear.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -170,7 +171,8 @@ class Planner {
     const Op &op = graph_.ops[i], &before = graph_.ops[i - 1];
     const Step& last = plan_.steps.back();
     return last.kind == Step::Kind::kLinear && !last.gated && last.ops.back() + 1 == i &&
-           before.inputs[0] == op.inputs[0] && before.attributes.quantize_input == op.attributes.quantize_input;
+           before.inputs[0] == op.inputs[0] && before.attributes.quantize_input == op.attributes.quantize_input &&
+           before.attributes.wide_input == op.attributes.wide_input;
   }
 
   // Elements that a row-wise op computes for a row. A sine costs about as much as 16 elements of other work.
@@ -290,14 +292,14 @@ class Planner {
     return offset;
   }
 
-  // A call may have fewer tokens than the graph, and another order then.
-  uint64_t arranged_bytes(int64_t cols) const {
+  // A call may have fewer rows than the graph, and another order then.
+  uint64_t arranged_bytes(int64_t most_rows, int64_t cols) const {
     int64_t most = 0;
-    for (int64_t tokens = 1; tokens <= graph_.tokens && cols > 0; ++tokens) {
-      const CodeOrder* order = kernels_.code_order(tokens);
+    for (int64_t rows = 1; rows <= most_rows && cols > 0; ++rows) {
+      const CodeOrder* order = kernels_.code_order(rows);
       if (order == nullptr) continue;
-      assert(order->group <= kRowsTogether);
-      most = std::max(most, (tokens + order->group - 1) / order->group * order->group_bytes(cols));
+      assert(order->group <= kRowsTogether && order->group % 2 == 0);
+      most = std::max(most, (rows + order->group - 1) / order->group * order->group_bytes(cols));
     }
     return static_cast<uint64_t>(most);
   }
@@ -306,11 +308,16 @@ class Planner {
     int64_t widest = 0;
     bool has_window = false;
     const auto tokens = static_cast<uint64_t>(graph_.tokens);
+    uint64_t code_rows = tokens;
     for (const Op& op : graph_.ops) {
       if (op.kind == OpKind::kLinear) {
         const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
+        const bool wide = op.attributes.wide_input;
         if (op.attributes.quantize_input) widest = std::max(widest, matrix.padded_cols());
-        plan_.linear_scratch = std::max(plan_.linear_scratch, kernels_.linear_scratch_bytes(matrix, graph_.tokens));
+        if (wide) code_rows = 2 * tokens;
+        plan_.linear_scratch =
+            std::max(plan_.linear_scratch, wide ? wide_linear_scratch(kernels_, matrix, graph_.tokens)
+                                                : kernels_.linear_scratch_bytes(matrix, graph_.tokens));
       } else if (op.kind == OpKind::kAttention) {
         const int64_t dim = op.attributes.head_dim;
         const int64_t group = graph_.at(op.inputs[0]).shape[1] / dim / graph_.at(op.inputs[1]).shape[0];
@@ -320,9 +327,9 @@ class Planner {
       }
     }
     plan_.codes_stride = widest;
-    plan_.codes_offset = reserve(tokens * static_cast<uint64_t>(widest));
-    plan_.scales_offset = reserve(tokens * sizeof(float));
-    plan_.arranged_offset = reserve(arranged_bytes(widest));
+    plan_.codes_offset = reserve(code_rows * static_cast<uint64_t>(widest));
+    plan_.scales_offset = reserve(code_rows * sizeof(float));
+    plan_.arranged_offset = reserve(arranged_bytes(static_cast<int64_t>(code_rows), widest));
     plan_.mask_end_offset = reserve(tokens * sizeof(int64_t));
     plan_.plain_slots_offset = reserve(tokens * sizeof(int64_t));
     if (has_window) {

@@ -42,8 +42,8 @@ Status StepRunner::check_rows(const Step& step, Rows rows) const {
 
 void StepRunner::run_rows(const Step& step, Rows rows) {
   const Op* const layer = step.quantizes < 0 ? nullptr : &graph_.ops[static_cast<size_t>(step.quantizes)];
-  const CodeOrder* const order = layer == nullptr ? nullptr : kernels_.code_order(rows.count);
-  const int64_t together = order == nullptr ? kRowsTogether : order->group;
+  const CodeOrder* const order = layer == nullptr ? nullptr : kernels_.code_order(rows.count * code_rows(*layer));
+  const int64_t together = order == nullptr ? kRowsTogether : order->group / code_rows(*layer);
   const int64_t parts = (rows.count + together - 1) / together;
   const auto run_part = [&](int64_t i, int thread) {
     const int64_t begin = rows.begin + i * together;
@@ -74,13 +74,16 @@ void StepRunner::row_op(const Op& op, Rows rows) {
 // `part` of the rows of a linear layer's input. Codes are kept for the rows of this call only.
 void StepRunner::quantize(const Op& op, Rows rows, Rows part) {
   const PackedMatrix& weight = weight_of(op);
-  const int64_t cols = weight.cols, stride = weight.padded_cols(), first = part.begin - rows.begin;
+  const bool wide = op.attributes.wide_input;
+  const int64_t cols = weight.cols, stride = weight.padded_cols(), per_token = code_rows(op);
+  const int64_t first = (part.begin - rows.begin) * per_token;
   auto* codes = reinterpret_cast<int8_t*>(arena_ + plan_.codes_offset) + first * stride;
   auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset) + first;
-  kernels_.quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, codes, stride, scales);
-  if (const CodeOrder* order = kernels_.code_order(rows.count); order != nullptr) {
+  const auto quantize_rows = wide ? kernels_.quantize_rows_wide : kernels_.quantize_rows;
+  quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, codes, stride, scales);
+  if (const CodeOrder* order = kernels_.code_order(rows.count * per_token); order != nullptr) {
     uint8_t* const group = arena_ + plan_.arranged_offset + first / order->group * order->group_bytes(stride);
-    order->arrange(codes, stride, part.count, stride, group);
+    order->arrange(codes, stride, part.count * per_token, stride, group);
   }
 }
 

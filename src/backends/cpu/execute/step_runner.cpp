@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/execute/wide_linear.h"
 #include "base/error.h"
 #include "ir/border.h"
 
@@ -113,7 +114,7 @@ QuantizedRows StepRunner::quantized(const Op& op, int64_t rows) const {
   input.codes = reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset);
   input.stride = weight_of(op).padded_cols();
   input.scales = reinterpret_cast<const float*>(arena_ + plan_.scales_offset);
-  if (kernels_.code_order(rows) != nullptr) input.arranged = arena_ + plan_.arranged_offset;
+  if (kernels_.code_order(rows * code_rows(op)) != nullptr) input.arranged = arena_ + plan_.arranged_offset;
   return input;
 }
 
@@ -132,7 +133,7 @@ void StepRunner::linear_panels(const Op& op, int64_t begin, int64_t end, Rows ro
   work.y = y - begin * kPanelRows;  // Rows of other panels are not touched.
   work.y_stride = y_stride;
   work.scratch = scratch(thread);
-  kernels_.linear(work);
+  op.attributes.wide_input ? wide_linear(kernels_, work) : kernels_.linear(work);
 }
 
 void StepRunner::linear(const Step& step, Rows rows) {

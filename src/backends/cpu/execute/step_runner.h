@@ -78,6 +78,8 @@ class StepRunner {
   const int32_t* indices(ir::TensorId id) const { return static_cast<const int32_t*>(memory(id)); }
   uint8_t* scratch(int thread) const { return scratch_ + scratch_per_thread_ * static_cast<uint64_t>(thread); }
   const PackedMatrix& weight_of(const ir::Op& op) const { return plan_.matrices[static_cast<size_t>(op.inputs[1])]; }
+  // Rows of codes for a token.
+  static int64_t code_rows(const ir::Op& op) { return op.attributes.wide_input ? 2 : 1; }
   KvHead kv_head(ir::TensorId cache, ir::TensorId scales, int64_t head) const;
 
   const MethodPlan& plan_;

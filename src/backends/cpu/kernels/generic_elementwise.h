@@ -162,6 +162,55 @@ void quantize_rows(const float* x, int64_t x_stride, int64_t rows, int64_t cols,
   }
 }
 
+// Integers in -32512..32512 next to x, as 255 * high + low.
+template <typename Op>
+inline void map_to_byte_pairs(const float* x, int64_t count, uint8_t* high, uint8_t* low, Op op) {
+  const auto split = [&](F v, B& upper, B& lower) {
+    const F code = (op(v) + set1(kRoundMagic)) - set1(kRoundMagic);
+    // code / 255 is never within 1/510 of a half, and the product is off by 2^-16 at most: this is the nearest integer.
+    const F shifted = code * set1(1.0f / 255.0f) + set1(kRoundMagic);
+    upper = low_bytes((U)shifted);
+    lower = round_to_bytes(code - (shifted - set1(kRoundMagic)) * set1(255.0f));
+  };
+  B upper, lower;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    split(load(x + i), upper, lower);
+    __builtin_memcpy(high + i, &upper, sizeof(upper));
+    __builtin_memcpy(low + i, &lower, sizeof(lower));
+  }
+  if (i < count) {
+    split(load_n(x + i, count - i), upper, lower);
+    __builtin_memcpy(high + i, &upper, static_cast<size_t>(count - i));
+    __builtin_memcpy(low + i, &lower, static_cast<size_t>(count - i));
+  }
+}
+
+void quantize_rows_wide(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
+                        float* scales) {
+  for (int64_t row = 0; row < rows; ++row, x += x_stride, codes += 2 * stride) {
+    const uint32_t bits = max_magnitude_bits(x, cols);
+    const float largest = __builtin_bit_cast(float, bits);
+    uint8_t* high = reinterpret_cast<uint8_t*>(codes);
+    uint8_t* low = high + stride;
+    if (bits == 0 || bits >= kInfinityBits) {
+      scales[2 * row] = scales[2 * row + 1] = bits == 0 ? 0.0f : __builtin_nanf("");
+      __builtin_memset(high, 0, static_cast<size_t>(2 * stride));
+      continue;
+    }
+    scales[2 * row + 1] = largest / 32512.0f;
+    scales[2 * row] = 255.0f * scales[2 * row + 1];
+    if (largest > 1e-30f) {
+      const float inverse = 32512.0f / largest;
+      map_to_byte_pairs(x, cols, high, low, [inverse](F v) { return v * set1(inverse); });
+    } else {  // The inverse would overflow.
+      map_to_byte_pairs(x, cols, high, low, [largest](F v) { return v / set1(largest) * set1(32512.0f); });
+    }
+    __builtin_memset(high + cols, 0, static_cast<size_t>(stride - cols));
+    __builtin_memset(low + cols, 0, static_cast<size_t>(stride - cols));
+  }
+}
+
 void convert_f32_from_f16(const uint16_t* x, int64_t count, float* y) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(y + i, load_f16(x + i));

@@ -98,6 +98,10 @@ struct KernelTable {
   // scale NaN (so that it stays visible in the result).
   void (*quantize_rows)(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
                         float* scales);
+  // The same in 16 bits, as two rows of codes and two scales for each row: the upper halves, whose scale is 255 times
+  // as large, then the lower ones (ir/fake_quant.h). x ~ the sum of both.
+  void (*quantize_rows_wide)(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes,
+                             int64_t stride, float* scales);
 
   // Rows of `dim` floats. y may be x. weight_offset is added to each weight (Gemma's 1 + w).
   void (*rms_norm)(const float* x, int64_t rows, int64_t dim, const float* weight, float weight_offset, float eps,
