@@ -44,11 +44,12 @@ test: ## Run all tests: release, with ASan and UBSan, the fuzzers for a while, A
 	@echo "make test: all passed"
 	@scripts/skipped_tests.sh build/release build/asan
 
+# The benchmarks are compiled, so that they stay in step with the code; nothing is measured.
 # Without Qualcomm's library everything else is tested, and scripts/skipped_tests.sh says what was not.
 .PHONY: test-release
-test-release: deps-test
+test-release: deps-test deps-bench
 	@scripts/install_qnn.sh || echo "make test: going on without Qualcomm's library: the NPU tests will be SKIPPED" >&2
-	cmake --preset release -DTANDEM_TESTS=ON -DTANDEM_WERROR=ON
+	cmake --preset release -DTANDEM_TESTS=ON -DTANDEM_WERROR=ON -DTANDEM_BENCHMARKS=ON
 	$(CMAKE_BUILD) build/release -j $(JOBS)
 	ctest --test-dir build/release --output-on-failure --timeout 900 -j $(JOBS)
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpu_kernels/kernel_test.h"
+#include "support/arranged_codes.h"
 
 namespace tandem::cpu {
 namespace {
@@ -40,21 +41,6 @@ Inputs make_inputs(const PackedMatrix& w, int64_t tokens, Fill fill, Random& ran
   return in;
 }
 
-// The codes in the order that the table wants for so many tokens; nothing where it wants none.
-std::vector<uint8_t> arrange(const KernelTable& k, const Inputs& in, int64_t cols, int64_t token, int64_t tokens) {
-  std::vector<uint8_t> out;
-  const CodeOrder* order = k.code_order(tokens);
-  if (order == nullptr || cols % kColAlign != 0) return out;  // Float formats have no codes.
-  for (int64_t first = 0; first < tokens; first += order->group) {
-    // Each group in memory of its own, so that writing beyond it is found.
-    std::vector<uint8_t> group(static_cast<size_t>(order->group_bytes(cols)));
-    order->arrange(in.codes() + (token + first) * in.stride, in.stride, std::min(order->group, tokens - first), cols,
-                   group.data());
-    out.insert(out.end(), group.begin(), group.end());
-  }
-  return out;
-}
-
 // All rows of all tokens, in two calls over ranges of panels; y has a gap after each token.
 std::vector<float> run(const KernelTable& k, const PackedMatrix& w, const Inputs& in, int64_t token, int64_t tokens,
                        bool bias, int64_t y_stride) {
@@ -65,8 +51,9 @@ std::vector<float> run(const KernelTable& k, const PackedMatrix& w, const Inputs
   task.tokens = tokens;
   task.x = in.x() + token * in.x_stride;
   task.x_stride = in.x_stride;
-  const std::vector<uint8_t> arranged = arrange(k, in, w.padded_cols(), token, tokens);
-  task.quantized = {in.codes() + token * in.stride, in.stride, in.scales.data() + token, arranged.data()};
+  const int8_t* const codes = in.codes() + token * in.stride;
+  const std::vector<uint8_t> arranged = test::arranged_codes(k, codes, in.stride, tokens, w.padded_cols());
+  task.quantized = {codes, in.stride, in.scales.data() + token, arranged.data()};
   task.bias = bias ? in.bias.data() : nullptr;
   task.y = y.data();
   task.y_stride = y_stride;

@@ -7,6 +7,7 @@
 #include "eval/tested_model.h"
 #include "ir/fake_quant.h"
 #include "ir/method_memory.h"
+#include "support/arranged_codes.h"
 #include "support/compiled_model.h"
 
 namespace tandem {
@@ -59,7 +60,8 @@ std::vector<float> run_wide(const cpu::KernelTable& kernels, const cpu::PackedMa
   cpu::LinearTask task;
   task.weight = &w;
   task.tokens = tokens;
-  task.quantized = {codes.data(), stride, scales.data()};
+  const auto arranged = test::arranged_codes(kernels, codes.data(), stride, 2 * tokens, stride);
+  task.quantized = {codes.data(), stride, scales.data(), arranged.data()};
   task.bias = bias;
   task.y = y.data();
   task.y_stride = y_stride;
