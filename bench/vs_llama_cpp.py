@@ -36,6 +36,8 @@ def ours(tandem: Path, file: Path, threads: int, prompt: int, tokens: int, one_b
 def theirs(program: Path, gguf: Path, threads: int, prompt: int, tokens: int, depth: int) -> float:
     """Tokens per second."""
     command = [program, "-m", gguf, "-t", threads, "-p", prompt, "-n", tokens, "-d", depth, "-r", 1, "-ub", 512, "-o", "json"]
+    if max(prompt, depth) > 1024:
+        command.append("--no-warmup")  # It would take as long again.
     result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit(f"llama-bench failed: {result.stderr.strip()[-500:]}")

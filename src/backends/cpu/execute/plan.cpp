@@ -1,7 +1,6 @@
 #include "backends/cpu/execute/plan.h"
 
 #include <algorithm>
-#include <cassert>
 #include <optional>
 
 #include "backends/cpu/execute/bind_matrix.h"
@@ -298,7 +297,6 @@ class Planner {
     for (int64_t rows = 1; rows <= most_rows && cols > 0; ++rows) {
       const CodeOrder* order = kernels_.code_order(rows);
       if (order == nullptr) continue;
-      assert(order->group <= kRowsTogether && order->group % 2 == 0);
       most = std::max(most, (rows + order->group - 1) / order->group * order->group_bytes(cols));
     }
     return static_cast<uint64_t>(most);

@@ -69,7 +69,7 @@ struct MethodPlan {
 };
 
 // Rows that go through the ops of a kRows step together at most: few enough to stay in a core's cache from op to op.
-inline constexpr int64_t kRowsTogether = 16;
+inline constexpr int64_t kRowsTogether = kMaxCodeGroup;
 // Outputs of a gate that a task computes at a time: 128 KB, as many of the other layer, and the weights are in the
 // second-level cache together.
 inline constexpr int64_t kGateFloats = 1 << 15;

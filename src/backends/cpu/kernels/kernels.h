@@ -26,8 +26,10 @@ struct QuantizedRows {
 
 // The order in which linear() reads the codes of many tokens. They are brought into it once, for all matrices and tasks
 // that have an input in common.
+inline constexpr int64_t kMaxCodeGroup = 16;
 struct CodeOrder {
-  int64_t group = 0;  // So many tokens stand together; the last group may have fewer.
+  int64_t group =
+      0;  // So many tokens stand together, an even number up to kMaxCodeGroup; the last group may have fewer.
   int64_t (*group_bytes)(int64_t padded_cols) = nullptr;  // A multiple of 64.
   // `tokens` <= group tokens into group_bytes() bytes.
   void (*arrange)(const int8_t* codes, int64_t stride, int64_t tokens, int64_t padded_cols, uint8_t* out) = nullptr;

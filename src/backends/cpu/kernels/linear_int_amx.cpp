@@ -56,6 +56,7 @@ void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t 
   }
 }
 
+static_assert(kTileRows % 2 == 0 && kTileRows <= kMaxCodeGroup);
 constexpr CodeOrder kTileOrder = {kTileRows, group_bytes, arrange_group};
 
 // Panels that are taken at a time, which stay in the second-level cache while all tokens pass by.

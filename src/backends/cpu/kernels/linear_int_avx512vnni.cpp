@@ -240,6 +240,7 @@ void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t 
                   reinterpret_cast<float*>(out + kSumsBytes));
 }
 
+static_assert(kGemmTokens % 2 == 0 && kGemmTokens <= kMaxCodeGroup);
 constexpr CodeOrder kTileOrder = {kGemmTokens, group_bytes, arrange_group};
 
 // Panels whose bytes are expanded at a time: they stay in the second-level cache while all tokens pass by.
