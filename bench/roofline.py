@@ -58,12 +58,18 @@ def draw(figures: dict) -> str:
     out.append(f'<polyline fill="none" stroke="#333" stroke-width="2" points="{axes.x(start):.1f},'
                f'{axes.y(start * bandwidth):.1f} {axes.x(knee):.1f},{axes.y(peak):.1f} {axes.x(right):.1f},{axes.y(peak):.1f}"/>')
     out.append(text(axes.x(knee), axes.y(peak) - 8, f"int8: {peak:.0f} GOPS"))
-    out.append(text(axes.x(start) + 8, axes.y(start * bandwidth) - 22, f"memory: {bandwidth:.1f} GB/s"))
+    middle = math.sqrt(start * knee)
+    out.append(text(axes.x(middle) - 10, axes.y(middle * bandwidth) - 6, f"memory: {bandwidth:.1f} GB/s", 'text-anchor="end"'))
+    labels: list[tuple[float, float]] = []  # Where there is one already.
     for name, who, intensity, speed in points:
         color = "#c0392b" if who == "tandem" else "#2980b9"
         out.append(f'<circle cx="{axes.x(intensity):.1f}" cy="{axes.y(speed):.1f}" r="5" fill="{color}"/>')
         if who == "tandem":
-            out.append(text(axes.x(intensity) + 8, axes.y(speed) + 4, name))
+            x, y = axes.x(intensity) + 8, axes.y(speed) + 4
+            while any(abs(x - other_x) < 90 and abs(y - other_y) < 13 for other_x, other_y in labels):
+                y += 3
+            labels.append((x, y))
+            out.append(text(x, y, name))
     for i, (who, color) in enumerate((("tandem", "#c0392b"), ("llama.cpp", "#2980b9"))):
         out.append(f'<circle cx="{WIDTH - 130}" cy="{20 + 18 * i}" r="5" fill="{color}"/>')
         out.append(text(WIDTH - 118, 24 + 18 * i, who))
