@@ -6,6 +6,7 @@
 #include "eval/tested_model.h"
 #include "support/compiled_model.h"
 #include "support/edit_checkpoint.h"
+#include "support/score_rows.h"
 
 namespace tandem {
 namespace {
@@ -52,15 +53,7 @@ std::vector<float> float_logits(const std::filesystem::path& checkpoint, std::sp
   options.context = 64;
   const auto model = TestedModel::open(checkpoint, options);
   EXPECT_TRUE(model.ok());
-  std::vector<float> rows;
-  EXPECT_TRUE((*model)
-                  ->score(tokens,
-                          [&](size_t, std::span<const float> logits) {
-                            rows.insert(rows.end(), logits.begin(), logits.end());
-                            return ok_status();
-                          })
-                  .ok());
-  return rows;
+  return test::score_rows(**model, tokens);
 }
 
 TEST(Activations, OnlyLayersThatNeed16BitsGetThem) {

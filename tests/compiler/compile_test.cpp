@@ -6,6 +6,7 @@
 #include "ir/printer.h"
 #include "support/compiled_model.h"
 #include "support/edit_checkpoint.h"
+#include "support/score_rows.h"
 
 namespace tandem {
 namespace {
@@ -121,15 +122,7 @@ std::vector<float> reference_logits(const std::filesystem::path& file, std::span
   auto model = TestedModel::open(
       file, {.phase = Phase::kQdq, .recipe = {}, .context = 0, .engine = {.threads = 2}, .config_name = "config.json"});
   EXPECT_TRUE(model.ok());
-  std::vector<float> rows;
-  EXPECT_TRUE((*model)
-                  ->score(tokens,
-                          [&](size_t, std::span<const float> logits) {
-                            rows.insert(rows.end(), logits.begin(), logits.end());
-                            return ok_status();
-                          })
-                  .ok());
-  return rows;
+  return test::score_rows(**model, tokens);
 }
 
 // Few tokens: none of them meets an int8 code that the last bit decides (see runtime/quantized_test.cpp).

@@ -148,7 +148,7 @@ TEST_P(Attention, MatchesDoublePrecision) {
     const int64_t dims[] = {1, 4, 7, 20, 32, 64, 80, 128};
     const int64_t dim = dims[random.integer(0, 7)], slots = random.integer(1, 200);
     const Cache keys(k(), Cache::kKeys, kTypes[round % 3], slots, dim, random),
-        values(k(), Cache::kValues, kTypes[round / 3 % 3], slots, dim, random);
+        values(k(), Cache::kValues, kTypes[round % 3], slots, dim, random);
     Problem p = make_problem(random.integer(1, std::min<int64_t>(slots, 20)), random.integer(1, 7), dim, slots, random);
     if (round % 4 == 0) p.softcap = 5.0f;
     const std::vector<float> got = run(k(), p, keys, values, 0, p.tokens, slots);

@@ -107,6 +107,20 @@ TEST_F(HostileHead, ActivationsThatAreNoFloatsAreRefused) {
   }
 }
 
+TEST_F(HostileHead, KeysAndValuesOfDifferentTypesAreRefused) {
+  for (ir::Graph& graph : head_.methods) {
+    for (const ir::Op& op : graph.ops) {
+      if (op.kind != ir::OpKind::kAttention) continue;
+      ASSERT_EQ(op.inputs.size(), 5u) << "the file's caches have scales";
+      graph.at(op.inputs[1]).dtype = DType::kF16;
+      graph.at(op.inputs[2]).dtype = DType::kF32;
+    }
+  }
+  const auto engine = Engine::load(write(), {.threads = 1});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_NE(engine.error().message.find("keys in f16 and values in f32"), std::string::npos) << engine.error().message;
+}
+
 TEST_F(HostileHead, AnotherBackEndOrMethodIsRefusedByName) {
   head_.backend = "abacus";
   EXPECT_NE(Engine::load(write()).error().message.find("abacus"), std::string::npos);

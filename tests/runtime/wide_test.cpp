@@ -9,6 +9,7 @@
 #include "ir/method_memory.h"
 #include "support/arranged_codes.h"
 #include "support/compiled_model.h"
+#include "support/score_rows.h"
 
 namespace tandem {
 namespace {
@@ -136,13 +137,7 @@ std::vector<float> logits_of(const std::filesystem::path& file, Phase phase, std
   options.context = static_cast<int64_t>(tokens.size());
   const auto model = TestedModel::open(file, options);
   EXPECT_TRUE(model.ok()) << model.error().message;
-  std::vector<float> rows;
-  const Status status = (*model)->score(tokens, [&](size_t, std::span<const float> logits) {
-    rows.insert(rows.end(), logits.begin(), logits.end());
-    return ok_status();
-  });
-  EXPECT_TRUE(status.ok()) << status.error().message;
-  return rows;
+  return test::score_rows(**model, tokens);
 }
 
 class WideOnCpu : public testing::TestWithParam<const char*> {};

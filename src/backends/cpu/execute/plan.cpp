@@ -71,9 +71,15 @@ class Planner {
       if (op.kind == OpKind::kAttention) plan_.is_keys[static_cast<size_t>(op.inputs[1])] = true;
     }
     for (const Op& op : graph_.ops) {
-      if (op.kind == OpKind::kAttention && plan_.is_keys[static_cast<size_t>(op.inputs[2])]) {
+      if (op.kind != OpKind::kAttention) continue;
+      const Tensor &keys = graph_.at(op.inputs[1]), &values = graph_.at(op.inputs[2]);
+      if (plan_.is_keys[static_cast<size_t>(op.inputs[2])]) {
         return unsupported("method \"{}\" has \"{}\" for keys and for values, which the CPU does not run", graph_.name,
-                           graph_.at(op.inputs[2]).name);
+                           values.name);
+      }
+      if (keys.dtype != values.dtype) {
+        return unsupported("method \"{}\" has keys in {} and values in {}; the CPU runs them in one and the same",
+                           graph_.name, dtype_name(keys.dtype), dtype_name(values.dtype));
       }
     }
     return ok_status();

@@ -31,8 +31,8 @@ inline bool any_visible(const AttentionTask& task, int64_t begin, int64_t count)
 }
 
 // scores[r][2 s] and [2 s + 1]: what the even and the odd entries of slot s give.
-template <DType K, DType V>
-inline void multiply_keys(const AttentionTask& task, const AttentionScratch& at, const CacheTile<K, V>& tile) {
+template <DType D>
+inline void multiply_keys(const AttentionTask& task, const AttentionScratch& at, const CacheTile<D>& tile) {
   const int64_t pairs = key_pairs(task.dim);
   const auto column = [&](int64_t k, int64_t col) { return key_numbers(at, tile, task.dim, k, col); };
   const Product product{at.queries, at.padded_dim, pairs, kKeyColumns, at.scores, nullptr};
@@ -118,8 +118,8 @@ inline void softmax_tile(const AttentionTask& task, const AttentionScratch& at, 
 // outputs[r][2 d] and [2 d + 1]: what even and odd slots give, added to what earlier tiles gave. `careful`: values that
 // are no numbers, which times a weight of zero would give NaN in rows that must not see them, count where they are seen
 // only.
-template <DType K, DType V>
-inline void multiply_values(const AttentionTask& task, const AttentionScratch& at, const CacheTile<K, V>& tile,
+template <DType D>
+inline void multiply_values(const AttentionTask& task, const AttentionScratch& at, const CacheTile<D>& tile,
                             int64_t begin, int64_t count, bool careful) {
   const int64_t dim = task.dim, cols = 2 * at.padded_dim, pairs = (count + 1) / 2;
   const auto column = [&](int64_t j, int64_t col) { return value_numbers(at, tile, dim, j, col); };
@@ -140,7 +140,7 @@ inline void multiply_values(const AttentionTask& task, const AttentionScratch& a
         const float number = one_number(tile.values[j] + col);
         const int64_t slot = 2 * j + col % 2;
         row[col] =
-            V == DType::kU8 ? fma(set1(number), set1(at.value_scales[slot]), set1(at.value_minima[slot]))[0] : number;
+            D == DType::kU8 ? fma(set1(number), set1(at.value_scales[slot]), set1(at.value_minima[slot]))[0] : number;
       }
     }
     for (int64_t col = 0; careful && col < 2 * dim; ++col) {
@@ -157,7 +157,7 @@ inline void multiply_values(const AttentionTask& task, const AttentionScratch& a
       if (is_masked(task, row / task.group, begin + s)) continue;
       for (int64_t d = 0; d < dim; ++d) {
         float number = one_number(tile.values[s / 2] + 2 * d + s % 2);
-        if (V == DType::kU8) number = number * at.value_scales[s] + at.value_minima[s];
+        if (D == DType::kU8) number = number * at.value_scales[s] + at.value_minima[s];
         at.outputs[row * cols + 2 * d + s % 2] += at.scores[row * kKeyColumns + s] * number;
       }
     }
@@ -189,7 +189,7 @@ inline void each_tile(const AttentionTask& task, Body&& body) {
 }
 
 // False if there is something in the result that is no number, and it was not computed carefully.
-template <DType K, DType V>
+template <DType D>
 bool attention_typed(const AttentionTask& task, bool careful) {
   const AttentionScratch at(task.scratch, task.tokens, task.group, task.dim);
   const int64_t padded = at.padded_dim;
@@ -206,7 +206,7 @@ bool attention_typed(const AttentionTask& task, bool careful) {
           set1(0.0f));  // Whole vectors of rows are computed with: what is in the last one, is a number.
   }
   each_tile(task, [&](int64_t begin, int64_t count) {
-    const CacheTile<K, V> tile = find_tile<K, V>(task, at, begin);
+    const CacheTile<D> tile = find_tile<D>(task, at, begin);
     multiply_keys(task, at, tile);
     softmax_tile(task, at, begin, count);
     multiply_values(task, at, tile, begin, count, careful);
@@ -227,25 +227,16 @@ bool attention_typed(const AttentionTask& task, bool careful) {
   return careful || hsum(broken) == 0.0f;
 }
 
-template <DType K, DType V>
-inline void attention_of_types(const AttentionTask& task) {
-  if (!attention_typed<K, V>(task, false)) attention_typed<K, V>(task, true);
-}
-
-template <DType K>
-inline void attention_by_value_type(const AttentionTask& task) {
-  switch (task.v.dtype) {
-    case DType::kF16: attention_of_types<K, DType::kF16>(task); return;
-    case DType::kU8: attention_of_types<K, DType::kU8>(task); return;
-    default: attention_of_types<K, DType::kF32>(task); return;
-  }
+template <DType D>
+inline void attention_of_type(const AttentionTask& task) {
+  if (!attention_typed<D>(task, false)) attention_typed<D>(task, true);
 }
 
 void attention(const AttentionTask& task) {
   switch (task.k.dtype) {
-    case DType::kF16: attention_by_value_type<DType::kF16>(task); return;
-    case DType::kU8: attention_by_value_type<DType::kU8>(task); return;
-    default: attention_by_value_type<DType::kF32>(task); return;
+    case DType::kF16: attention_of_type<DType::kF16>(task); return;
+    case DType::kU8: attention_of_type<DType::kU8>(task); return;
+    default: attention_of_type<DType::kF32>(task); return;
   }
 }
 

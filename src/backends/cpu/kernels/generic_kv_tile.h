@@ -79,18 +79,18 @@ uint64_t attention_scratch_floats(int64_t tokens, int64_t group, int64_t dim) {
 }
 
 // A tile of slots: where its keys and values are.
-template <DType K, DType V>
+template <DType D>
 struct CacheTile {
-  const Number<K>* keys[kKeyTiles];     // [pairs][16][2] each
-  const Number<V>* values[kTilePairs];  // [dim][2] each
+  const Number<D>* keys[kKeyTiles];     // [pairs][16][2] each
+  const Number<D>* values[kTilePairs];  // [dim][2] each
 };
 
 // What the cache has of 16 slots' keys from `first` on; zeros for the rest.
-template <DType K>
-inline const Number<K>* copy_keys(const AttentionTask& task, int64_t first, Number<K>* to) {
+template <DType D>
+inline const Number<D>* copy_keys(const AttentionTask& task, int64_t first, Number<D>* to) {
   const int64_t dim = task.dim, slots = task.k.slots;
-  const auto* from = static_cast<const Number<K>*>(task.k.data);
-  __builtin_memset(to, 0, static_cast<size_t>(key_pairs(dim) * 2 * kKeySlots) * sizeof(Number<K>));
+  const auto* from = static_cast<const Number<D>*>(task.k.data);
+  __builtin_memset(to, 0, static_cast<size_t>(key_pairs(dim) * 2 * kKeySlots) * sizeof(Number<D>));
   for (int64_t s = 0; s < kKeySlots && first + s < slots; ++s) {
     for (int64_t d = 0; d < dim; ++d) {
       to[d / 2 * 2 * kKeySlots + 2 * s + d % 2] = from[key_index(slots, dim, first + s, d)];
@@ -100,29 +100,29 @@ inline const Number<K>* copy_keys(const AttentionTask& task, int64_t first, Numb
 }
 
 // The same of two slots' values.
-template <DType V>
-inline const Number<V>* copy_values(const AttentionTask& task, int64_t first, Number<V>* to) {
+template <DType D>
+inline const Number<D>* copy_values(const AttentionTask& task, int64_t first, Number<D>* to) {
   const int64_t dim = task.dim, slots = task.v.slots;
-  const auto* from = static_cast<const Number<V>*>(task.v.data);
-  __builtin_memset(to, 0, static_cast<size_t>(2 * dim) * sizeof(Number<V>));
+  const auto* from = static_cast<const Number<D>*>(task.v.data);
+  __builtin_memset(to, 0, static_cast<size_t>(2 * dim) * sizeof(Number<D>));
   for (int64_t s = 0; s < 2 && first + s < slots; ++s) {
     for (int64_t d = 0; d < dim; ++d) to[2 * d + s] = from[value_index(slots, dim, first + s, d)];
   }
   return to;
 }
 
-template <DType K, DType V>
-inline CacheTile<K, V> find_tile(const AttentionTask& task, const AttentionScratch& at, int64_t begin) {
-  CacheTile<K, V> tile;
+template <DType D>
+inline CacheTile<D> find_tile(const AttentionTask& task, const AttentionScratch& at, int64_t begin) {
+  CacheTile<D> tile;
   const int64_t dim = task.dim;
-  const auto* keys = static_cast<const Number<K>*>(task.k.data);
+  const auto* keys = static_cast<const Number<D>*>(task.k.data);
   for (int64_t i = 0; i < kKeyTiles; ++i) {
     const int64_t first = begin + i * kKeySlots;
     const bool whole = first + kKeySlots <= task.k.slots && dim % 2 == 0;
-    auto* const room = reinterpret_cast<Number<K>*>(at.partial_keys + i * kKeySlots * at.padded_dim);
-    tile.keys[i] = whole ? keys + first * dim : copy_keys<K>(task, first, room);
+    auto* const room = reinterpret_cast<Number<D>*>(at.partial_keys + i * kKeySlots * at.padded_dim);
+    tile.keys[i] = whole ? keys + first * dim : copy_keys<D>(task, first, room);
   }
-  const auto* values = static_cast<const Number<V>*>(task.v.data);
+  const auto* values = static_cast<const Number<D>*>(task.v.data);
   for (int64_t j = 0; j < kTilePairs; ++j) {
     const int64_t first = begin + 2 * j;
     if (first + 2 <= task.v.slots) {
@@ -131,17 +131,17 @@ inline CacheTile<K, V> find_tile(const AttentionTask& task, const AttentionScrat
       // One pair may have its first slot only; those behind it have none.
       const bool part = first < task.v.slots;
       float* const room = at.partial_values + (part ? 0 : 2 * at.padded_dim);
-      tile.values[j] = copy_values<V>(task, first, reinterpret_cast<Number<V>*>(room));
+      tile.values[j] = copy_values<D>(task, first, reinterpret_cast<Number<D>*>(room));
     }
   }
   for (int64_t s = 0; s < kTileSlots; ++s) {
-    if constexpr (K == DType::kU8) {
+    if constexpr (D == DType::kU8) {
       const bool there = begin + s < task.k.slots;
       const float* const of = task.k.scale_and_min + 2 * (begin + s);
       at.key_scales[2 * s] = at.key_scales[2 * s + 1] = there ? of[0] : 0.0f;
       at.key_minima[2 * s] = at.key_minima[2 * s + 1] = there ? of[1] : 0.0f;
     }
-    if constexpr (V == DType::kU8) {
+    if constexpr (D == DType::kU8) {
       const bool there = begin + s < task.v.slots;
       const float* const of = task.v.scale_and_min + 2 * (begin + s);
       at.value_scales[s] = there ? of[0] : 0.0f;
@@ -152,12 +152,12 @@ inline CacheTile<K, V> find_tile(const AttentionTask& task, const AttentionScrat
 }
 
 // Columns of a tile's keys: two entries of each slot. Those of the tile behind it are fetched ahead.
-template <DType K, DType V>
-inline F key_numbers(const AttentionScratch& at, const CacheTile<K, V>& tile, int64_t dim, int64_t k, int64_t col) {
-  const Number<K>* const place = tile.keys[col / (2 * kKeySlots)] + k * 2 * kKeySlots + col % (2 * kKeySlots);
+template <DType D>
+inline F key_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int64_t dim, int64_t k, int64_t col) {
+  const Number<D>* const place = tile.keys[col / (2 * kKeySlots)] + k * 2 * kKeySlots + col % (2 * kKeySlots);
   __builtin_prefetch(place + kTileSlots * dim);
   const F numbers = load_number(place);
-  if constexpr (K == DType::kU8) {
+  if constexpr (D == DType::kU8) {
     return fma(numbers, load(at.key_scales + col), load(at.key_minima + col));
   } else {
     return numbers;
@@ -165,11 +165,11 @@ inline F key_numbers(const AttentionScratch& at, const CacheTile<K, V>& tile, in
 }
 
 // Columns of the values of the tile's pair j of slots: each entry of both.
-template <DType K, DType V>
-inline F value_numbers(const AttentionScratch& at, const CacheTile<K, V>& tile, int64_t dim, int64_t j, int64_t col) {
+template <DType D>
+inline F value_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int64_t dim, int64_t j, int64_t col) {
   __builtin_prefetch(tile.values[j] + col + kTileSlots * dim);
   const F numbers = load_number(tile.values[j] + col);
-  if constexpr (V == DType::kU8) {
+  if constexpr (D == DType::kU8) {
     return fma(numbers, set1_pair(at.value_scales + 2 * j), set1_pair(at.value_minima + 2 * j));
   } else {
     return numbers;

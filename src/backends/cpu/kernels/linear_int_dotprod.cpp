@@ -18,16 +18,7 @@ void linear_expanded(const LinearTask& task) {
 }  // namespace
 
 int64_t multiply_int8_dotprod(int64_t rounds) {
-  constexpr int kSums = 16;
-  int32x4_t sum[kSums];
-  int8x16_t x = vdupq_n_s8(3);
-  for (int32x4_t& s : sum) s = vdupq_n_s32(0);
-  for (int64_t i = 0; i < rounds; ++i) {
-    asm volatile("" : "+w"(x));  // Another operand each time, for all that the compiler knows.
-    TANDEM_UNROLL for (int k = 0; k < kSums; ++k) sum[k] = vdotq_s32(sum[k], x, x);
-  }
-  for (int32x4_t& s : sum) asm volatile("" : : "w"(s));
-  return rounds * kSums * 16 * 2;
+  return count_products(rounds, 16 * 2, [](int32x4_t sum, int8x16_t x) { return vdotq_s32(sum, x, x); });
 }
 
 uint64_t linear_int_scratch_dotprod(const PackedMatrix& weight, int64_t tokens) {

@@ -14,6 +14,21 @@ namespace {
 constexpr int kNibbleTokens = 4;
 constexpr int kByteTokens = 4;  // 16 accumulators of 32 registers.
 
+// `rounds` of products with operands in registers: what multiply_int8() is to count, where one is `operations`.
+template <typename Multiply>
+inline int64_t count_products(int64_t rounds, int64_t operations, Multiply&& multiply) {
+  constexpr int kSums = 16;
+  int32x4_t sum[kSums];
+  int8x16_t x = vdupq_n_s8(3);
+  for (int32x4_t& s : sum) s = vdupq_n_s32(0);
+  for (int64_t i = 0; i < rounds; ++i) {
+    asm volatile("" : "+w"(x));  // Another operand each time, for all that the compiler knows.
+    TANDEM_UNROLL for (int k = 0; k < kSums; ++k) sum[k] = multiply(sum[k], x);
+  }
+  for (int32x4_t& s : sum) asm volatile("" : : "w"(s));
+  return rounds * kSums * operations;
+}
+
 // -8 * (sum of activations) for each block.
 inline void make_corrections(const int8_t* x, int64_t cols, int64_t block, int32_t* out) {
   for (int64_t col = 0; col < cols; col += block) {

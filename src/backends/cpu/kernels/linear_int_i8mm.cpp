@@ -88,16 +88,7 @@ void linear_pairs(const LinearTask& task) {
 }  // namespace
 
 int64_t multiply_int8_i8mm(int64_t rounds) {
-  constexpr int kSums = 16;
-  int32x4_t sum[kSums];
-  int8x16_t x = vdupq_n_s8(3);
-  for (int32x4_t& s : sum) s = vdupq_n_s32(0);
-  for (int64_t i = 0; i < rounds; ++i) {
-    asm volatile("" : "+w"(x));  // Another operand each time, for all that the compiler knows.
-    TANDEM_UNROLL for (int k = 0; k < kSums; ++k) sum[k] = vmmlaq_s32(sum[k], x, x);
-  }
-  for (int32x4_t& s : sum) asm volatile("" : : "w"(s));
-  return rounds * kSums * 32 * 2;
+  return count_products(rounds, 32 * 2, [](int32x4_t sum, int8x16_t x) { return vmmlaq_s32(sum, x, x); });
 }
 
 uint64_t linear_int_scratch_i8mm(const PackedMatrix& weight, int64_t tokens) {
