@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "text/utf8.h"
 
 namespace tandem {
 
@@ -176,6 +177,8 @@ Status TokenizerBlob::check_added(bool normalized) const {
     // The search for the longest match goes by this order.
     const std::string_view content = added_token(normalized, i).content;
     if (i > 0 && !(previous < content)) return corrupt("the compiled tokenizer's added tokens are not sorted");
+    // Texts are cut at added tokens: one that is part of a character would leave the other part behind.
+    if (!is_valid_utf8(content)) return corrupt("an added token of the compiled tokenizer is not valid UTF-8");
     previous = content;
   }
   return ok_status();
