@@ -41,8 +41,8 @@ TEST_F(Compare, RowsComeInPairs) {
   ASSERT_TRUE(status.ok()) << status.error().message;
   EXPECT_EQ(next, tokens.size());
   // The same as each model on its own, all at once.
-  EXPECT_EQ(wanted, test::logits_of(*exact_, tokens));
-  EXPECT_EQ(got, test::logits_of(*coarse_, tokens));
+  EXPECT_EQ(wanted, test::score_rows(*exact_, tokens));
+  EXPECT_EQ(got, test::score_rows(*coarse_, tokens));
   EXPECT_NEAR(sqnr.db(), test::sqnr_db(wanted, got), 1e-9);
   EXPECT_GT(sqnr.db(), 15.0);
   EXPECT_LT(sqnr.db(), 80.0);
@@ -72,7 +72,7 @@ TEST_F(Compare, PartingsTellGapAndNoise) {
   size_t partings = 0;
   const auto width = static_cast<size_t>(exact_->vocab_size());
   for (int64_t step = 0; step < kSteps; ++step) {
-    std::vector<float> rows[2] = {test::logits_of(*exact_, tokens), test::logits_of(*coarse_, tokens)};
+    std::vector<float> rows[2] = {test::score_rows(*exact_, tokens), test::score_rows(*coarse_, tokens)};
     for (auto& row : rows) row.erase(row.begin(), row.end() - static_cast<std::ptrdiff_t>(width));
     double sum = 0.0, most = 0.0;
     for (size_t i = 0; i < width; ++i) {
@@ -135,7 +135,7 @@ TEST_F(Compare, LayersShowTheNoise) {
   EXPECT_EQ(list[4].first, "layer 1 keys");
   EXPECT_EQ(list[4].second, (*layers)[1].keys.db());
   // The observers are gone with what they looked at.
-  test::logits_of(*exact_, test::some_tokens(9));
+  test::score_rows(*exact_, test::some_tokens(9));
 }
 
 // A head's rows in outputs of their own, and no trace.

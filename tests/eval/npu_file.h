@@ -11,6 +11,7 @@
 #include "compiler/target_rules.h"
 #include "eval/tested_model.h"
 #include "support/compiled_model.h"
+#include "support/score_rows.h"
 
 namespace tandem::test {
 
@@ -95,16 +96,6 @@ inline std::unique_ptr<TestedModel> open_qdq(const std::filesystem::path& path) 
   auto model = open_phase(path, Phase::kQdq, golden_dir("qwen3"));
   EXPECT_TRUE(model.ok()) << model.error().message;
   return model.ok() ? *std::move(model) : nullptr;
-}
-
-inline std::vector<float> logits_of(TestedModel& model, std::span<const int32_t> tokens) {
-  std::vector<float> rows;
-  const Status status = model.score(tokens, [&](size_t, std::span<const float> logits) {
-    rows.insert(rows.end(), logits.begin(), logits.end());
-    return ok_status();
-  });
-  EXPECT_TRUE(status.ok()) << status.error().message;
-  return rows;
 }
 
 }  // namespace tandem::test

@@ -51,8 +51,8 @@ TEST_P(NpuReference, IsTheInterpreterOnTheFilesGraphs) {
                                        return ok_status();
                                      });
   ASSERT_TRUE(status.ok()) << status.error().message;
-  EXPECT_EQ(test::logits_of(*model, tokens), wanted);
-  EXPECT_EQ(test::logits_of(*model, tokens), wanted);  // From kept weights, and after other tokens.
+  EXPECT_EQ(test::score_rows(*model, tokens), wanted);
+  EXPECT_EQ(test::score_rows(*model, tokens), wanted);  // From kept weights, and after other tokens.
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, NpuReference,
@@ -68,7 +68,7 @@ TEST(NpuReferenceQuality, IsNearToFloat) {
   ASSERT_TRUE(qdq != nullptr && exact.ok()) << message_of(exact);
   EXPECT_EQ((*exact)->context(), test::kNpuContext);
   const std::vector<int32_t> tokens = test::some_tokens(40);
-  const double db = test::sqnr_db(test::logits_of(**exact, tokens), test::logits_of(*qdq, tokens));
+  const double db = test::sqnr_db(test::score_rows(**exact, tokens), test::score_rows(*qdq, tokens));
   EXPECT_GT(db, 25.0);
   EXPECT_LT(db, 60.0);
 }

@@ -4,6 +4,7 @@
 #include "artifact/reader.h"
 #include "eval/tested_model.h"
 #include "support/compiled_model.h"
+#include "support/score_rows.h"
 
 namespace tandem {
 namespace {
@@ -28,13 +29,7 @@ std::vector<float> float_logits(const std::filesystem::path& folder, std::span<c
   options.context = static_cast<int64_t>(tokens.size());
   auto model = TestedModel::open(folder, options);
   EXPECT_TRUE(model.ok()) << model.error().message;
-  std::vector<float> rows;
-  const Status status = (*model)->score(tokens, [&](size_t, std::span<const float> logits) {
-    rows.insert(rows.end(), logits.begin(), logits.end());
-    return ok_status();
-  });
-  EXPECT_TRUE(status.ok()) << status.error().message;
-  return rows;
+  return test::score_rows(**model, tokens);
 }
 
 std::filesystem::path long_file(const char* family, std::vector<int64_t> prefill, const char* recipe = "fp32") {

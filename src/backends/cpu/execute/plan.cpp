@@ -330,7 +330,6 @@ class Planner {
         has_window = has_window || op.attributes.window > 0;
       }
     }
-    plan_.codes_stride = widest;
     plan_.codes_offset = reserve(code_rows * static_cast<uint64_t>(widest));
     plan_.scales_offset = reserve(code_rows * sizeof(float));
     plan_.arranged_offset = reserve(arranged_bytes(static_cast<int64_t>(code_rows), widest));

@@ -56,8 +56,7 @@ struct MethodPlan {
   // Shared by all linear layers with quantized input, after the arena's activations.
   uint64_t codes_offset = 0;
   uint64_t scales_offset = 0;
-  uint64_t arranged_offset = 0;  // The codes in the kernels' order.
-  int64_t codes_stride = 0;
+  uint64_t arranged_offset = 0;     // The codes in the kernels' order.
   uint64_t mask_end_offset = 0;     // int64 per token: one past the last visible slot.
   uint64_t plain_slots_offset = 0;  // int64 per token: so many slots from the first on have a mask of 0.
   uint64_t window_mask_offset = 0;  // f32 [tokens, context], if a layer has a window.

@@ -172,8 +172,8 @@ inline void clear_results(const AttentionScratch& at) {
   }
   for (int64_t row = 0; row < at.rows; row += kLanes) {
     store(at.maxima + row, set1(-__builtin_inff()));
-    store(at.bases + row,
-          set1(0.0f));  // Whole vectors of rows are computed with: what is in the last one, is a number.
+    // Whole vectors of rows are computed with: what is in the last one, is a number.
+    store(at.bases + row, set1(0.0f));
   }
 }
 
@@ -197,14 +197,8 @@ bool attention_typed(const AttentionTask& task, bool careful) {
     const float* q = task.q + row / task.group * task.q_stride + row % task.group * task.dim;
     __builtin_memcpy(at.queries + row * padded, q, static_cast<size_t>(task.dim) * sizeof(float));
     for (int64_t d = task.dim; d < padded; ++d) at.queries[row * padded + d] = 0.0f;
-    for (int64_t d = 0; d < 2 * padded; d += kLanes) store(at.outputs + row * 2 * padded + d, set1(0.0f));
-    store(at.sums + row * kLanes, set1(0.0f));
   }
-  for (int64_t row = 0; row < at.rows; row += kLanes) {
-    store(at.maxima + row, set1(-__builtin_inff()));
-    store(at.bases + row,
-          set1(0.0f));  // Whole vectors of rows are computed with: what is in the last one, is a number.
-  }
+  clear_results(at);
   each_tile(task, [&](int64_t begin, int64_t count) {
     const CacheTile<D> tile = find_tile<D>(task, at, begin);
     multiply_keys(task, at, tile);

@@ -59,12 +59,7 @@ void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t 
 static_assert(kTileRows % 2 == 0 && kTileRows <= kMaxCodeGroup);
 constexpr CodeOrder kTileOrder = {kTileRows, group_bytes, arrange_group};
 
-// Panels that are taken at a time, which stay in the second-level cache while all tokens pass by.
-int64_t panels_at_once(int64_t cols) {
-  constexpr int64_t kExpandedBytes = 512 << 10;
-  const int64_t panels = kExpandedBytes / (kPanelRows * cols) / kPanels * kPanels;
-  return panels < kPanels ? kPanels : panels;
-}
+constexpr int64_t kExpandedBytes = 512 << 10;  // Of the panels that are taken at a time.
 
 // 16 * G tokens x P panels to sums[token][panel][16]. x: G groups.
 template <int G, int P>
@@ -146,7 +141,8 @@ const CodeOrder* code_order_amx(int64_t tokens) {
 uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens) {
   const int64_t cols = padded(weight.cols);
   const uint64_t few = linear_int_scratch_avx512vnni(weight, tokens < kLeastTokens ? tokens : kLeastTokens);
-  const int64_t expanded = weight.format == WeightFormat::kLpbq4 ? panels_at_once(cols) * kPanelRows * cols : 0;
+  const int64_t expanded =
+      weight.format == WeightFormat::kLpbq4 ? panels_at_once(cols, kExpandedBytes, kPanels) * kPanelRows * cols : 0;
   const auto many = static_cast<uint64_t>(kSumsBytes + expanded);
   return few > many ? few : many;
 }
@@ -157,7 +153,8 @@ void linear_int_amx(const LinearTask& task) {
     return;
   }
   const PackedMatrix& w = *task.weight;
-  const int64_t cols = padded(w.cols), panel_bytes = kPanelRows * cols, most = panels_at_once(cols);
+  const int64_t cols = padded(w.cols), panel_bytes = kPanelRows * cols,
+                most = panels_at_once(cols, kExpandedBytes, kPanels);
   configure_tiles();
   for (int64_t begin = task.panel_begin; begin < task.panel_end; begin += most) {
     const int64_t panels = task.panel_end - begin < most ? task.panel_end - begin : most;

@@ -23,6 +23,13 @@ inline void store_sums(const LinearTask& task, int64_t panel, int64_t token, __m
   _mm512_mask_storeu_ps(task.y + token * task.y_stride + row, mask, y);
 }
 
+// How many panels, a multiple of `step`, have at most so many bytes as int8: they stay in the second-level cache while
+// all tokens pass by.
+inline int64_t panels_at_once(int64_t cols, int64_t bytes, int64_t step) {
+  const int64_t panels = bytes / (kPanelRows * cols) / step * step;
+  return panels < step ? step : panels;
+}
+
 // Whether the bytes of an expanded panel are the weights, or weights + 128 (for a multiplier that wants them unsigned).
 enum Expanded { kSigned, kPlus128 };
 

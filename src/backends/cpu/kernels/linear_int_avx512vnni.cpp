@@ -243,12 +243,7 @@ void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t 
 static_assert(kGemmTokens % 2 == 0 && kGemmTokens <= kMaxCodeGroup);
 constexpr CodeOrder kTileOrder = {kGemmTokens, group_bytes, arrange_group};
 
-// Panels whose bytes are expanded at a time: they stay in the second-level cache while all tokens pass by.
-int64_t panels_at_once(int64_t cols) {
-  constexpr int64_t kExpandedBytes = 256 << 10;
-  const int64_t panels = kExpandedBytes / (kPanelRows * cols) / kGemmPanels * kGemmPanels;
-  return panels < kGemmPanels ? kGemmPanels : panels;
-}
+constexpr int64_t kExpandedBytes = 256 << 10;  // Of the panels that are expanded at a time.
 
 void add_128(const uint8_t* from, int64_t count, uint8_t* to) {
   const __m512i sign = _mm512_set1_epi8(-128);
@@ -259,7 +254,8 @@ void add_128(const uint8_t* from, int64_t count, uint8_t* to) {
 
 void linear_many(const LinearTask& task) {
   const PackedMatrix& w = *task.weight;
-  const int64_t cols = padded(w.cols), panel_bytes = kPanelRows * cols, most = panels_at_once(cols);
+  const int64_t cols = padded(w.cols), panel_bytes = kPanelRows * cols,
+                most = panels_at_once(cols, kExpandedBytes, kGemmPanels);
   uint8_t* const bytes = task.scratch;
   for (int64_t begin = task.panel_begin; begin < task.panel_end; begin += most) {
     const int64_t panels = task.panel_end - begin < most ? task.panel_end - begin : most;
@@ -308,7 +304,7 @@ uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t token
   const int64_t cols = padded(weight.cols);
   // A call may have fewer tokens than the plan's.
   const int64_t few = (tokens < kFewTokens ? tokens : kFewTokens) * (cols / 16) * 4;
-  const int64_t many = tokens > kFewTokens ? panels_at_once(cols) * kPanelRows * cols : 0;
+  const int64_t many = tokens > kFewTokens ? panels_at_once(cols, kExpandedBytes, kGemmPanels) * kPanelRows * cols : 0;
   return static_cast<uint64_t>(few > many ? few : many);
 }
 
