@@ -16,14 +16,35 @@ struct ByteRow {
 };
 inline ByteRow find_byte_range(const float* row, int64_t dim) {
   float low = row[0], high = row[0];
-  for (int64_t i = 1; i < dim; ++i) {
+  bool broken = false;
+  int64_t i = 0;
+  if (dim >= kLanes) {
+    F lows = load(row), highs = lows, odd = lows - lows;
+    for (i = kLanes; i + kLanes <= dim; i += kLanes) {
+      const F x = load(row + i);
+      lows = vmin(x, lows);
+      highs = vmax(x, highs);
+      odd = odd + (x - x);  // NaN from the first number that is none.
+    }
+    low = -hmax(set1(0.0f) - lows);
+    high = hmax(highs);
+    broken = !(hsum(odd) == 0.0f);
+  }
+  for (; i < dim; ++i) {
     low = row[i] < low ? row[i] : low;
     high = row[i] > high ? row[i] : high;
+    broken = broken || !(row[i] - row[i] == 0.0f);
   }
   const float range = high - low;
-  const bool broken = max_magnitude_bits(row, dim) >= kInfinityBits || range == __builtin_inff();
-  return {range / 255.0f, low, broken};
+  return {range / 255.0f, low, broken || range == __builtin_inff()};
 }
+
+#ifndef TANDEM_SIMD_SPREADS
+template <typename Number>
+inline void store_every_second(Number* to, const Number* numbers, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[2 * i] = numbers[i];
+}
+#endif
 
 // A row to its places in a cache of Numbers; convert(x, n, y) turns n <= kStoreChunk floats into them.
 template <typename Number, int64_t (*Index)(int64_t, int64_t, int64_t, int64_t), typename Convert>
@@ -41,9 +62,12 @@ inline void store_numbers(const float* row, int64_t dim, int64_t slot, const KvH
     // Pairs lie at even distances.
     const int64_t first = Index(slots, dim, slot, at), second = Index(slots, dim, slot, at + 1);
     const int64_t pair = count > 2 ? Index(slots, dim, slot, at + 2) - first : 0;
-    for (int64_t i = 0; i < count; i += 2) {
-      data[first + i / 2 * pair] = numbers[i];
-      data[second + i / 2 * pair] = numbers[i + 1];
+    if (second == first + 1) {
+      for (int64_t i = 0; i < count; i += 2) {
+        __builtin_memcpy(data + first + i / 2 * pair, numbers + i, 2 * sizeof(Number));
+      }
+    } else {
+      store_every_second(data + first, numbers, count);
     }
   }
 }
