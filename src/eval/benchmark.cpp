@@ -29,7 +29,7 @@ uint64_t bytes_per_token(const LoadedEngine& engine, int64_t positions) {
       if (t.role == ir::TensorRole::kWeight && op.kind == ir::OpKind::kLinear) {
         const WeightEntry* w = artifact.find_weight(t.name);
         bytes += w->bytes();
-      } else if (t.role == ir::TensorRole::kState && op.kind == ir::OpKind::kAttention) {
+      } else if (t.role == ir::TensorRole::kState && ir::is_attention(op.kind)) {
         bytes += tensor_bytes(t) / static_cast<uint64_t>(decode->context) * static_cast<uint64_t>(positions);
       }
     }
@@ -49,7 +49,7 @@ double count_operations(const LoadedEngine& engine, int64_t before, int64_t toke
       const ir::Tensor& weight = decode->at(op.inputs[1]);
       const double each = 2.0 * static_cast<double>(weight.shape[0]) * static_cast<double>(weight.shape[1]);
       operations += each * (weight.shape[0] == engine.vocab_size() ? 1.0 : count);
-    } else if (op.kind == ir::OpKind::kAttention) {
+    } else if (ir::is_attention(op.kind)) {
       // Two products; a token sees those before and half of the others on average, or its window.
       const double width = static_cast<double>(decode->at(op.inputs[0]).shape[1]);
       const double window = static_cast<double>(op.attributes.window);

@@ -89,6 +89,28 @@ void fake_quantize_row_u8(std::span<float> row) {
   for (float& value : row) value = has_codes(range) ? range.scale * code_u8(value, range) + range.min : range.min;
 }
 
+float weight_scale(ScaleAndMin values) {
+  constexpr float kSmallest = 1e-30f;
+  if (values.scale > kSmallest) return values.scale;
+  return std::max(std::abs(values.min) * 0x1p-20f, kSmallest);
+}
+
+void fake_quantize_weights(std::span<double> weights, std::span<const ScaleAndMin> values) {
+  for (size_t begin = 0; begin < weights.size(); begin += size_t{kWeightRun}) {
+    const size_t end = std::min(begin + size_t{kWeightRun}, weights.size());
+    double largest = 0.0;
+    for (size_t i = begin; i < end; ++i) {
+      if (weights[i] > 0.0) largest = std::max(largest, weights[i] * double{weight_scale(values[i])});
+    }
+    const double step = largest / double{kWideTop};
+    for (size_t i = begin; i < end; ++i) {
+      if (!(weights[i] > 0.0)) continue;  // Nothing, or not-a-number, which stays.
+      const double scale = double{weight_scale(values[i])};
+      weights[i] = std::nearbyint(weights[i] * scale / step) * step / scale;
+    }
+  }
+}
+
 void fake_round_f16(std::span<float> row) {
   for (float& value : row) value = f32_from_f16(f16_from_f32(value));
 }

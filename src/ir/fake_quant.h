@@ -32,6 +32,18 @@ struct ScaleAndMin {
   float scale = 0;
   float min = 0;
 };
+// Codes of attention's queries and weights over such a cache are 16 bits wide: queries through
+// fake_quantize_row_i16(), one row per token and head. Keys and values are multiplied as codes, so the weight of a slot
+// is multiplied with the scale of its values before it is rounded. What kWeightRun slots from a multiple of it on have,
+// shares one scale: the largest is 32512. Sums of weights, and of weights times minima, are not rounded.
+inline constexpr int64_t kWeightRun = 64;
+// Heads in u8 have no more entries: sums of products of codes, 32512 * 255 each at most, must fit into 32 bits.
+inline constexpr int64_t kMaxByteHead = 256;
+// `weights` of the slots from 0 on, 0 where nothing is seen; values: of as many slots.
+void fake_quantize_weights(std::span<double> weights, std::span<const ScaleAndMin> values);
+// What the weight is multiplied with: the scale, or for rows without codes something that suits the minimum.
+float weight_scale(ScaleAndMin values);
+
 ScaleAndMin quantize_row_u8(std::span<const float> x, std::span<uint8_t> codes);
 void fake_quantize_row_u8(std::span<float> row);
 

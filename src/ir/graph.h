@@ -93,8 +93,10 @@ enum class OpKind : uint8_t {
   kSigmoid = 24,    // (x)
   kAddVector = 25,  // (x[N, W], vector[W]) -> like x
   kConcat = 26,     // (x0[N, W0], x1[N, W1], ...) -> [N, W0 + W1 + ...]
+  kCodeAttention = 27,  // Attention over caches in u8 with codes for queries and weights too: ir/fake_quant.h
 };
-inline constexpr int kOpKindCount = 27;
+inline constexpr int kOpKindCount = 28;
+constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || kind == OpKind::kCodeAttention; }
 
 // Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
 struct OpAttributes {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "ir/fake_quant.h"
 #include "ir/verify_tensor.h"
 
 namespace tandem::ir {
@@ -260,8 +261,10 @@ class Verifier {
           return corrupt("\"{}\" and \"{}\" have different heads", in(0).name, in(2).name);
         }
         return ok_status();
-      case OpKind::kAttention: {
-        TANDEM_TRY(arity(5, 7, 1));
+      case OpKind::kAttention:
+      case OpKind::kCodeAttention: {
+        const bool codes = op_->kind == OpKind::kCodeAttention;
+        TANDEM_TRY(arity(codes ? 7 : 5, 7, 1));
         if (op_->inputs.size() == 6) return corrupt("has scales for one cache of two");
         TANDEM_TRY(rows(in(0)));
         TANDEM_TRY(head_dim_divides(in(0)));
@@ -272,6 +275,9 @@ class Verifier {
         TANDEM_TRY(cache(in(1), scaled ? &in(5) : nullptr, a.head_dim, least));
         TANDEM_TRY(cache(in(2), scaled ? &in(6) : nullptr, a.head_dim, least));
         if (in(1).shape[1] != in(2).shape[1]) return corrupt("has keys and values of different lengths");
+        if (codes && a.head_dim > kMaxByteHead) {
+          return corrupt("has heads of {} entries, and codes are for {} at most", a.head_dim, kMaxByteHead);
+        }
         TANDEM_TRY(rows(in(3), graph_.context));
         TANDEM_TRY(indices(in(4)));
         if (in(1).shape[0] != in(2).shape[0] || (in(0).shape[1] / a.head_dim) % in(1).shape[0] != 0) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "reference/matmul.h"
@@ -30,31 +31,41 @@ std::vector<float> mask_by_slot(const CacheAttention& work) {
   return by_slot;
 }
 
-// One query of one head.
-void attend(const CacheAttention& work, const float* q, const std::vector<float>& k, const std::vector<float>& v,
-            const float* mask, std::vector<float>& scores, float* result) {
+// Keys and values of one KV head, as far as anybody sees them.
+struct HeadRows {
+  std::vector<float> keys, values;
+  std::vector<ScaleAndMin> encodings;  // Of the values, for CodeAttention.
+};
+
+// One query of one head. `query` is changed.
+void attend(const CacheAttention& work, std::span<float> query, const HeadRows& head, const float* mask,
+            std::vector<float>& scores, float* result) {
   const ir::OpAttributes& a = work.attributes;
   const int64_t dim = a.head_dim;
+  if (!head.encodings.empty()) fake_quantize_row_i16(query);
   float highest = kMasked;
   for (size_t j = 0; j < scores.size(); ++j) {
     if (mask[j] == kMasked) continue;
-    float score = dot(q, k.data() + static_cast<int64_t>(j) * dim, dim) * a.factor;
+    float score = dot(query.data(), head.keys.data() + static_cast<int64_t>(j) * dim, dim) * a.factor;
     if (a.softcap > 0.0f) score = a.softcap * std::tanh(score / a.softcap);
     scores[j] = score + mask[j];
     highest = std::max(highest, scores[j]);
   }
-  std::fill_n(result, dim, 0.0f);
+  std::vector<double> weights(scores.size());
   double sum = 0.0;
   for (size_t j = 0; j < scores.size(); ++j) {
-    if (mask[j] == kMasked) continue;
-    const float weight = std::exp(scores[j] - highest);
-    sum += weight;
-    const float* row = v.data() + static_cast<int64_t>(j) * dim;
-    for (int64_t i = 0; i < dim; ++i) result[i] += weight * row[i];
+    if (mask[j] != kMasked) sum += weights[j] = std::exp(double{scores[j]} - double{highest});
   }
-  if (sum == 0.0) return;
-  const auto scale = static_cast<float>(1.0 / sum);
-  for (int64_t i = 0; i < dim; ++i) result[i] *= scale;
+  std::vector<double> total(static_cast<size_t>(dim));
+  const std::vector<double> exact = weights;
+  if (!head.encodings.empty()) fake_quantize_weights(weights, head.encodings);
+  for (size_t j = 0; j < scores.size(); ++j) {
+    if (mask[j] == kMasked) continue;
+    const float* row = head.values.data() + static_cast<int64_t>(j) * dim;
+    const double low = head.encodings.empty() ? 0.0 : double{head.encodings[j].min};
+    for (size_t i = 0; i < total.size(); ++i) total[i] += weights[j] * (double{row[i]} - low) + exact[j] * low;
+  }
+  for (size_t i = 0; i < total.size(); ++i) result[i] = sum == 0.0 ? 0.0f : static_cast<float>(total[i] / sum);
 }
 
 }  // namespace
@@ -68,16 +79,20 @@ void attend_cache(const CacheAttention& work, float* y, ThreadPool& pool) {
     if (mask[static_cast<size_t>(i)] != kMasked) seen = std::max(seen, i % slots + 1);
   }
   pool.run(work.kv_heads, [&](int64_t kv_head, int) {
-    std::vector<float> k(static_cast<size_t>(seen * dim)), v(k.size());
+    HeadRows head;
+    head.keys.resize(static_cast<size_t>(seen * dim));
+    head.values.resize(head.keys.size());
     for (int64_t j = 0; j < seen; ++j) {
-      work.keys.load(kv_head, j, k.data() + j * dim);
-      work.values.load(kv_head, j, v.data() + j * dim);
+      work.keys.load(kv_head, j, head.keys.data() + j * dim);
+      work.values.load(kv_head, j, head.values.data() + j * dim);
+      if (work.codes) head.encodings.push_back(work.values.encoding(kv_head, j));
     }
-    std::vector<float> scores(static_cast<size_t>(seen));
+    std::vector<float> scores(static_cast<size_t>(seen)), query(static_cast<size_t>(dim));
     for (int64_t n = 0; n < work.tokens; ++n) {
       for (int64_t g = 0; g < group; ++g) {
         const int64_t at = n * work.width + (kv_head * group + g) * dim;
-        attend(work, work.q + at, k, v, mask.data() + n * slots, scores, y + at);
+        std::copy_n(work.q + at, dim, query.begin());
+        attend(work, query, head, mask.data() + n * slots, scores, y + at);
       }
     }
   });

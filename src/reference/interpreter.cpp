@@ -131,7 +131,8 @@ class Interpreter {
       case OpKind::kRopeTable: return rope_table();
       case OpKind::kRope: return rope();
       case OpKind::kStoreKv: return store_kv();
-      case OpKind::kAttention: return attention();
+      case OpKind::kAttention:
+      case OpKind::kCodeAttention: return attention();
       case OpKind::kMaskToFloat: return ir::mask_to_float(in(0), bound<void>(0), y());
       case OpKind::kConvert: return each_element([a = x(0)](int64_t i) { return a[i]; });
       case OpKind::kSplitHeads:
@@ -274,6 +275,7 @@ class Interpreter {
                   .width = width(0),
                   .context = graph_.context,
                   .kv_heads = in(1).shape[0],
+                  .codes = op_->kind == OpKind::kCodeAttention,
                   .attributes = op_->attributes},
                  y(), pool_);
     return ok_status();

@@ -34,6 +34,12 @@ struct KvRows {
     }
   }
 
+  // kU8.
+  ScaleAndMin encoding(int64_t head, int64_t slot) const {
+    const float* const of = scale_and_min + 2 * (head * slots + slot);
+    return {of[0], of[1]};
+  }
+
   void load(int64_t head, int64_t slot, float* row) const {
     const int64_t at = (head * slots + slot) * dim;
     switch (dtype) {
@@ -41,10 +47,10 @@ struct KvRows {
         for (int64_t i = 0; i < dim; ++i) row[i] = f32_from_f16(static_cast<const uint16_t*>(data)[at + i]);
         return;
       case DType::kU8: {
-        const float scale = scale_and_min[2 * (head * slots + slot)],
-                    low = scale_and_min[2 * (head * slots + slot) + 1];
-        for (int64_t i = 0; i < dim; ++i)
+        const auto [scale, low] = encoding(head, slot);
+        for (int64_t i = 0; i < dim; ++i) {
           row[i] = scale * static_cast<float>(static_cast<uint8_t*>(data)[at + i]) + low;
+        }
         return;
       }
       default: std::memcpy(row, static_cast<float*>(data) + at, sizeof(float) * static_cast<size_t>(dim)); return;

@@ -62,7 +62,7 @@ Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vo
 // A token may go back by `slots` - `window` positions in a ring and still find all that it sees.
 void keep_tighter(std::optional<RingCache>& ring, const ir::Graph& graph) {
   for (const ir::Op& op : graph.ops) {
-    if (op.kind != ir::OpKind::kAttention) continue;
+    if (!ir::is_attention(op.kind)) continue;
     const RingCache found{graph.at(op.inputs[1]).shape[1], op.attributes.window};
     if (found.slots >= graph.context) continue;
     if (!ring || found.slots - found.window < ring->slots - ring->window) ring = found;

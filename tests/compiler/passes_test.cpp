@@ -152,12 +152,25 @@ TEST_F(Passes, U8CachesGetScalesBesideThem) {
     if (op.kind == OpKind::kStoreKv) {
       EXPECT_EQ(graph_.at(op.inputs[3]).name, graph_.at(op.inputs[2]).name + ".scales");
     }
-    if (op.kind == OpKind::kAttention) {
+    EXPECT_NE(op.kind, OpKind::kAttention);
+    if (op.kind == OpKind::kCodeAttention) {
       EXPECT_EQ(graph_.at(op.inputs[5]).name, graph_.at(op.inputs[1]).name + ".scales");
       EXPECT_EQ(graph_.at(op.inputs[6]).name, graph_.at(op.inputs[2]).name + ".scales");
     }
   }
   expect_verified();
+}
+
+TEST_F(Passes, U8CachesHaveHeadsOf256EntriesAtMost) {
+  Recipe recipe;
+  recipe.kv = KvFormat::kU8;
+  for (ir::Tensor& t : graph_.tensors) {
+    if (t.role == ir::TensorRole::kState) t.shape[2] = 257;
+  }
+  const Status status = set_cache_format(graph_, {*plan_, recipe});
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(status.error().message.find("257"), std::string::npos) << status.error().message;
 }
 
 TEST_F(Passes, OtherCachesHaveNoScales) {

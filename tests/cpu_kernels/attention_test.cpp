@@ -1,9 +1,11 @@
-// Attention and the KV cache, against double precision; masked slots, other tokens and unused slots must not matter.
+// Attention and the KV cache, against double precision (for CodeAttention with the roundings of ir/fake_quant.h);
+// masked slots, other tokens and unused slots must not matter.
 #include <cstring>
 
 #include "backends/cpu/kernels/kv_layout.h"
 #include "base/half.h"
 #include "cpu_kernels/kernel_test.h"
+#include "ir/fake_quant.h"
 
 namespace tandem::cpu {
 namespace {
@@ -38,6 +40,11 @@ struct Cache {
     }
     return double{scales[static_cast<size_t>(2 * slot)]} * data[at] + double{scales[static_cast<size_t>(2 * slot + 1)]};
   }
+  std::vector<ScaleAndMin> encodings() const {
+    std::vector<ScaleAndMin> all;
+    for (size_t s = 0; s < scales.size(); s += 2) all.push_back({scales[s], scales[s + 1]});
+    return all;
+  }
   // What memory that nobody wrote may hold.
   void poison(int64_t slot) {
     const size_t bytes = dtype_bytes(head.dtype, 1);
@@ -58,11 +65,12 @@ struct Problem {
   std::vector<float> q, mask;
   float scale, softcap;
   int64_t first_tile = 0;
+  bool codes = false;
 };
 
 // Token t sees slots up to slots - tokens + t, less some random ones.
 Problem make_problem(int64_t tokens, int64_t group, int64_t dim, int64_t slots, Random& random) {
-  Problem p{tokens, group, dim, slots, group * dim + 3, slots + 2, {}, {}, 0.3f, 0.0f, 0};
+  Problem p{tokens, group, dim, slots, group * dim + 3, slots + 2, {}, {}, 0.3f, 0.0f, 0, false};
   p.q = random.normals(tokens * p.q_stride);
   p.mask.assign(static_cast<size_t>(tokens * p.mask_stride), 0.0f);
   for (int64_t t = 0; t < tokens; ++t) {
@@ -95,6 +103,7 @@ std::vector<float> run(const KernelTable& k, const Problem& p, const Cache& keys
   task.scale = p.scale;
   task.first_tile = p.first_tile;
   task.softcap = p.softcap;
+  task.codes = p.codes;
   task.scratch = scratch.data;
   k.attention(task);
   if (task.mask != nullptr) {  // Knowing where the mask is 0 must change nothing.
@@ -115,7 +124,9 @@ std::vector<double> reference(const Problem& p, const Cache& keys, const Cache& 
   std::vector<double> out(static_cast<size_t>(p.tokens * p.group * p.dim));
   for (int64_t t = 0; t < p.tokens; ++t) {
     for (int64_t g = 0; g < p.group; ++g) {
-      const float* q = p.q.data() + t * p.q_stride + g * p.dim;
+      const float* given = p.q.data() + t * p.q_stride + g * p.dim;
+      std::vector<float> q(given, given + p.dim);
+      if (p.codes) fake_quantize_row_i16(q);
       double* y = out.data() + (t * p.group + g) * p.dim;
       std::vector<double> weights(static_cast<size_t>(p.slots));
       double sum = 0;
@@ -123,21 +134,31 @@ std::vector<double> reference(const Problem& p, const Cache& keys, const Cache& 
         const float mask = p.mask[static_cast<size_t>(t * p.mask_stride + s)];
         if (mask == -kInf) continue;
         double score = 0;
-        for (int64_t d = 0; d < p.dim; ++d) score += double{q[d]} * keys.value(s, d);
+        for (int64_t d = 0; d < p.dim; ++d) score += double{q[static_cast<size_t>(d)]} * keys.value(s, d);
         score *= double{p.scale};
         if (p.softcap != 0) score = double{p.softcap} * std::tanh(score / double{p.softcap});
         sum += weights[static_cast<size_t>(s)] = std::exp(score + double{mask});
       }
-      for (int64_t s = 0; s < p.slots; ++s) {
-        if (weights[static_cast<size_t>(s)] == 0) continue;
-        for (int64_t d = 0; d < p.dim; ++d) y[d] += weights[static_cast<size_t>(s)] / sum * values.value(s, d);
+      const std::vector<double> exact = weights;
+      if (p.codes) fake_quantize_weights(weights, values.encodings());
+      for (size_t s = 0; s < weights.size(); ++s) {
+        if (exact[s] == 0) continue;
+        const double low = p.codes ? double{values.encodings()[s].min} : 0.0;
+        for (int64_t d = 0; d < p.dim; ++d) {
+          y[d] += (weights[s] * (values.value(static_cast<int64_t>(s), d) - low) + exact[s] * low) / sum;
+        }
       }
     }
   }
   return out;
 }
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kU8};
+struct Kind {
+  DType type;
+  bool codes;  // As CodeAttention.
+};
+constexpr Kind kKinds[] = {{DType::kF32, false}, {DType::kF16, false}, {DType::kU8, false}, {DType::kU8, true}};
+std::string name_of(const Kind& kind) { return std::string(dtype_name(kind.type)) + (kind.codes ? ", codes" : ""); }
 
 class Attention : public EachIsa {};
 TANDEM_EACH_ISA(Attention);
@@ -147,13 +168,18 @@ TEST_P(Attention, MatchesDoublePrecision) {
   for (int round = 0; round < 90; ++round) {
     const int64_t dims[] = {1, 4, 7, 20, 32, 64, 80, 128};
     const int64_t dim = dims[random.integer(0, 7)], slots = random.integer(1, 200);
-    const Cache keys(k(), Cache::kKeys, kTypes[round % 3], slots, dim, random),
-        values(k(), Cache::kValues, kTypes[round % 3], slots, dim, random);
+    const Kind kind = kKinds[round / 2 % 4];
+    const Cache keys(k(), Cache::kKeys, kind.type, slots, dim, random),
+        values(k(), Cache::kValues, kind.type, slots, dim, random);
     Problem p = make_problem(random.integer(1, std::min<int64_t>(slots, 20)), random.integer(1, 7), dim, slots, random);
-    if (round % 4 == 0) p.softcap = 5.0f;
+    if (round % 2 == 0) p.softcap = 5.0f;
+    p.codes = kind.codes;
     const std::vector<float> got = run(k(), p, keys, values, 0, p.tokens, slots);
     const std::vector<double> want = reference(p, keys, values);
-    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << "round " << round << " at " << i;
+    // A weight next to the middle of two codes may get the other one: 1/32512 of values that are 6 apart at most, in an
+    // average with others.
+    const double tolerance = kind.codes ? 2e-4 : 1e-5;
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], tolerance) << "round " << round << " at " << i;
   }
 }
 
@@ -169,10 +195,11 @@ TEST_P(Attention, LargeScores) {
 
 TEST_P(Attention, MaskedAndUnusedSlotsDoNotMatter) {
   Random random(32);
-  for (const DType type : kTypes) {
+  for (const auto& [type, codes] : kKinds) {
     const int64_t slots = 300, visible = 100, dim = 48;
     Cache keys(k(), Cache::kKeys, type, slots, dim, random), values(k(), Cache::kValues, type, slots, dim, random);
     Problem p = make_problem(4, 3, dim, slots, random);
+    p.codes = codes;
     for (int64_t t = 0; t < p.tokens; ++t) {
       for (int64_t s = visible; s < slots; ++s) p.mask[static_cast<size_t>(t * p.mask_stride + s)] = -kInf;
       p.mask[static_cast<size_t>(t * p.mask_stride + 5)] = -kInf;
@@ -186,22 +213,23 @@ TEST_P(Attention, MaskedAndUnusedSlotsDoNotMatter) {
       values.poison(s);
     }
     const std::vector<float> poisoned = run(k(), p, keys, values, 0, p.tokens, slots);
-    EXPECT_EQ(0, std::memcmp(clean.data(), fewer.data(), clean.size() * sizeof(float))) << dtype_name(type);
-    EXPECT_EQ(0, std::memcmp(clean.data(), poisoned.data(), clean.size() * sizeof(float))) << dtype_name(type);
+    EXPECT_EQ(0, std::memcmp(clean.data(), fewer.data(), clean.size() * sizeof(float))) << name_of({type, codes});
+    EXPECT_EQ(0, std::memcmp(clean.data(), poisoned.data(), clean.size() * sizeof(float))) << name_of({type, codes});
   }
 }
 
 TEST_P(Attention, TokensDoNotInfluenceEachOther) {
   Random random(33);
-  for (const DType type : kTypes) {
+  for (const auto& [type, codes] : kKinds) {
     const Cache keys(k(), Cache::kKeys, type, 200, 64, random), values(k(), Cache::kValues, type, 200, 64, random);
-    const Problem p = make_problem(30, 3, 64, 200, random);
+    Problem p = make_problem(30, 3, 64, 200, random);
+    p.codes = codes;
     const std::vector<float> all = run(k(), p, keys, values, 0, p.tokens, 200);
     for (int64_t begin = 0, count = 1; begin + count <= p.tokens; begin += count, ++count) {
       // Slots beyond the last visible one of these tokens are left out, as decoding does.
       const std::vector<float> part = run(k(), p, keys, values, begin, count, 200 - p.tokens + begin + count);
       ASSERT_EQ(0, std::memcmp(part.data(), all.data() + begin * p.group * p.dim, part.size() * sizeof(float)))
-          << dtype_name(type) << ", tokens " << begin << " to " << begin + count;
+          << name_of({type, codes}) << ", tokens " << begin << " to " << begin + count;
     }
   }
 }
@@ -209,9 +237,10 @@ TEST_P(Attention, TokensDoNotInfluenceEachOther) {
 // A NaN that one token sees stays in that token, and stays visible there.
 TEST_P(Attention, NanReachesOnlyThoseThatSeeIt) {
   Random random(34);
-  for (const DType type : kTypes) {
+  for (const auto& [type, codes] : kKinds) {
     Cache keys(k(), Cache::kKeys, type, 80, 32, random), values(k(), Cache::kValues, type, 80, 32, random);
     Problem p = make_problem(2, 2, 32, 80, random);
+    p.codes = codes;
     p.mask[79] = -kInf;
     p.mask[static_cast<size_t>(p.mask_stride + 79)] = 0.0f;
     const std::vector<float> clean = run(k(), p, keys, values, 0, 2, 80);
@@ -235,6 +264,12 @@ TEST_P(Attention, NothingVisibleGivesZeros) {
   for (size_t i = 0; i < 32; ++i) EXPECT_EQ(got[i], 0.0f);
   EXPECT_NE(got[32], 0.0f);
   for (const float v : run(k(), p, keys, values, 0, 2, 0)) EXPECT_EQ(v, 0.0f);
+  const Cache byte_keys(k(), Cache::kKeys, DType::kU8, 70, 16, random),
+      byte_values(k(), Cache::kValues, DType::kU8, 70, 16, random);
+  p.codes = true;
+  const std::vector<float> coded = run(k(), p, byte_keys, byte_values, 0, 2, 70);
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(coded[i], 0.0f);
+  EXPECT_NE(coded[32], 0.0f);
 }
 
 TEST_P(Attention, NoMaskIsAMaskOfZeros) {
@@ -251,11 +286,12 @@ TEST_P(Attention, NoMaskIsAMaskOfZeros) {
 // Slots are taken from tile `first_tile` on: the bits of a cache whose tiles lie in that order.
 TEST_P(Attention, TilesMayGoRound) {
   Random random(38);
-  for (const DType type : kTypes) {
+  for (const auto& [type, codes] : kKinds) {
     const int64_t slots = 4 * kAttentionTile, dim = 32;
     const Cache keys(k(), Cache::kKeys, type, slots, dim, random),
         values(k(), Cache::kValues, type, slots, dim, random);
     Problem p = make_problem(3, 2, dim, slots, random);
+    p.codes = codes;
     const std::vector<float> straight = run(k(), p, keys, values, 0, 3, slots);
     // The same tiles, the last one first in memory.
     Cache turned_keys = keys, turned_values = values;
@@ -275,10 +311,37 @@ TEST_P(Attention, TilesMayGoRound) {
       std::rotate(row, row + slots - kAttentionTile, row + slots);
     }
     turned.first_tile = 1;
-    EXPECT_EQ(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << dtype_name(type);
+    EXPECT_EQ(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << name_of({type, codes});
     turned.first_tile = 0;
-    EXPECT_NE(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << dtype_name(type);
+    EXPECT_NE(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << name_of({type, codes});
   }
+}
+
+// Rows of which there are no codes, next to others; large and small numbers in one tile.
+TEST_P(Attention, CodesOfOddRows) {
+  Random random(39);
+  Cache keys(k(), Cache::kKeys, DType::kU8, 100, 32, random), values(k(), Cache::kValues, DType::kU8, 100, 32, random);
+  const auto put = [&](Cache& cache, int64_t slot, const std::vector<float>& row) {
+    (cache.kind == Cache::kKeys ? k().store_key : k().store_value)(row.data(), 32, slot, cache.head);
+  };
+  put(values, 0, std::vector<float>(32, 3.0f));
+  put(values, 1, std::vector<float>(32, 0.0f));
+  put(values, 2, random.normals(32, 1e-6f));
+  put(values, 70, random.normals(32, 1e3f));
+  put(keys, 3, std::vector<float>(32, 0.0f));
+  put(keys, 71, random.normals(32, 30.0f));
+  Problem p = make_problem(9, 2, 32, 100, random);
+  p.codes = true;
+  std::fill_n(p.q.begin() + p.q_stride, 32, 0.0f);
+  for (const float mask : {-kInf, 0.0f}) {  // Without the large values, and with them.
+    for (int64_t t = 0; t < p.tokens; ++t) p.mask[static_cast<size_t>(t * p.mask_stride + 70)] = mask;
+    const std::vector<float> got = run(k(), p, keys, values, 0, p.tokens, 100);
+    const std::vector<double> want = reference(p, keys, values);
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], mask == 0.0f ? 0.1 : 2e-4) << i;
+  }
+  // Nothing but constants.
+  for (int64_t s = 0; s < 100; ++s) put(values, s, std::vector<float>(32, 0.5f));
+  for (const float v : run(k(), p, keys, values, 0, p.tokens, 100)) ASSERT_NEAR(v, 0.5f, 1e-6f);
 }
 
 // Every number of a head has its own place, and all places are used.

@@ -128,6 +128,33 @@ TEST(FakeQuantU8, AConstantRowIsExact) {
   EXPECT_TRUE(std::isnan(row[0]) && std::isnan(row[1]));
 }
 
+TEST(FakeQuantWeights, CodesAreRelativeToTheLargestProductOfARun) {
+  // Weight times scale: 2, 1, nothing seen, and a row without codes.
+  const std::vector<ScaleAndMin> values = {{1.0f, 0.0f}, {0.5f, 7.0f}, {4.0f, 0.0f}, {0.0f, 3.0f}};
+  std::vector<double> weights = {2.0 - 1e-9, 2.0, 0.0, 1.0};
+  fake_quantize_weights(weights, values);
+  const double step = (2.0 - 1e-9) / 32512;
+  EXPECT_NEAR(weights[0], 2.0 - 1e-9, 1e-12);
+  EXPECT_NEAR(weights[1], 32512 / 2 * step / 0.5, 1e-9);
+  EXPECT_EQ(weights[2], 0.0);
+  // Its stand-in for a scale is 3 / 2^20, far below a step.
+  EXPECT_EQ(weight_scale(values[3]), 3.0f * 0x1p-20f);
+  EXPECT_EQ(weights[3], 0.0);
+}
+
+TEST(FakeQuantWeights, RunsHaveScalesOfTheirOwn) {
+  const std::vector<ScaleAndMin> values(130, {0.01f, -1.0f});
+  std::vector<double> weights(130);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::exp(-0.3 * static_cast<double>(i));
+  const std::vector<double> exact = weights;
+  fake_quantize_weights(weights, values);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    EXPECT_NEAR(weights[i], exact[i], exact[i / 64 * 64] / 32512 * 0.5000001) << i;
+  }
+  EXPECT_EQ(weights[128], exact[128]);
+  EXPECT_EQ(weights[63], 0.0);
+}
+
 TEST(FakeRoundF16, RoundsToElevenBits) {
   std::vector<float> row = {1.0f + 0x1p-11f, 1.0f + 0x1.8p-10f, 65504.0f, 70000.0f, 0x1p-25f, -0.1f};
   fake_round_f16(row);

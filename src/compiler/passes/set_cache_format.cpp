@@ -1,6 +1,8 @@
 #include <map>
 
+#include "base/error.h"
 #include "compiler/passes/passes.h"
+#include "ir/fake_quant.h"
 
 namespace tandem {
 
@@ -13,6 +15,10 @@ Status set_cache_format(ir::Graph& graph, const PassContext& context) {
     if (cache.role != ir::TensorRole::kState) continue;
     cache.dtype = dtype;
     if (dtype != DType::kU8) continue;
+    if (cache.shape[2] > kMaxByteHead) {
+      return unsupported("this model's heads have {} entries; keys and values in u8 need {} at most: take --kv fp16",
+                         cache.shape[2], kMaxByteHead);
+    }
     cache.encoding = {ir::EncodingKind::kDynamicPerRow, 1.0f, 0};
     ir::Tensor beside = {
         .name = cache.name + ".scales", .role = ir::TensorRole::kState, .shape = {cache.shape[0], cache.shape[1], 2}};
@@ -23,6 +29,7 @@ Status set_cache_format(ir::Graph& graph, const PassContext& context) {
     if (op.kind == ir::OpKind::kStoreKv) {
       op.inputs.push_back(scales.at(op.inputs[2]));
     } else if (op.kind == ir::OpKind::kAttention) {
+      op.kind = ir::OpKind::kCodeAttention;
       const ir::TensorId k = op.inputs[1], v = op.inputs[2];
       op.inputs.push_back(scales.at(k));
       op.inputs.push_back(scales.at(v));

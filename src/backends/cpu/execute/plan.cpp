@@ -47,7 +47,7 @@ class Planner {
   // Kernels compute in floats. The graph language also knows ops over integers, for other back ends.
   Status check_ops() const {
     for (const Op& op : graph_.ops) {
-      if (op.kind > OpKind::kConvert) {
+      if (op.kind > OpKind::kConvert && !is_attention(op.kind)) {
         return unsupported("method \"{}\" has the op {}, which the CPU does not run; compile it with --target cpu",
                            graph_.name, op_kind_name(op.kind));
       }
@@ -68,10 +68,10 @@ class Planner {
   Status find_keys() {
     plan_.is_keys.assign(graph_.tensors.size(), false);
     for (const Op& op : graph_.ops) {
-      if (op.kind == OpKind::kAttention) plan_.is_keys[static_cast<size_t>(op.inputs[1])] = true;
+      if (is_attention(op.kind)) plan_.is_keys[static_cast<size_t>(op.inputs[1])] = true;
     }
     for (const Op& op : graph_.ops) {
-      if (op.kind != OpKind::kAttention) continue;
+      if (!is_attention(op.kind)) continue;
       const Tensor &keys = graph_.at(op.inputs[1]), &values = graph_.at(op.inputs[2]);
       if (plan_.is_keys[static_cast<size_t>(op.inputs[2])]) {
         return unsupported("method \"{}\" has \"{}\" for keys and for values, which the CPU does not run", graph_.name,
@@ -199,16 +199,15 @@ class Planner {
     size_t last_crossing = 0;
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const OpKind kind = graph_.ops[i].kind;
-      if (kind == OpKind::kAttention || kind == OpKind::kStoreKv || kind == OpKind::kMaskToFloat) last_crossing = i;
+      if (is_attention(kind) || kind == OpKind::kStoreKv || kind == OpKind::kMaskToFloat) last_crossing = i;
     }
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& op = graph_.ops[i];
       const auto index = static_cast<uint32_t>(i);
       const bool tail = i > last_crossing;
       if (is_alias(op)) continue;
-      if (op.kind == OpKind::kAttention || op.kind == OpKind::kMaskToFloat) {
-        plan_.steps.push_back(
-            {op.kind == OpKind::kAttention ? Step::Kind::kAttention : Step::Kind::kMask, {index}, tail});
+      if (is_attention(op.kind) || op.kind == OpKind::kMaskToFloat) {
+        plan_.steps.push_back({is_attention(op.kind) ? Step::Kind::kAttention : Step::Kind::kMask, {index}, tail});
       } else if (op.kind == OpKind::kLinear) {
         if (joins_linear(i)) {
           plan_.steps.back().ops.push_back(index);
@@ -322,7 +321,7 @@ class Planner {
         plan_.linear_scratch =
             std::max(plan_.linear_scratch, wide ? wide_linear_scratch(kernels_, matrix, graph_.tokens)
                                                 : kernels_.linear_scratch_bytes(matrix, graph_.tokens));
-      } else if (op.kind == OpKind::kAttention) {
+      } else if (is_attention(op.kind)) {
         const int64_t dim = op.attributes.head_dim;
         const int64_t group = graph_.at(op.inputs[0]).shape[1] / dim / graph_.at(op.inputs[1]).shape[0];
         const int64_t rows = std::min(graph_.tokens, kAttentionTokens);

@@ -7,6 +7,7 @@
 #include "backends/cpu/execute/wide_linear.h"
 #include "base/error.h"
 #include "ir/border.h"
+#include "ir/fake_quant.h"
 
 namespace tandem::cpu {
 namespace {
@@ -22,6 +23,9 @@ constexpr int64_t kLinearWorthSharing = 1 << 18;
 constexpr int64_t kTasksPerThread = 8;
 // From so many slots on the tokens of an attention task are many.
 constexpr int64_t kLongContext = 2048;
+
+// What the reference rounds together, the kernels do.
+static_assert(kAttentionTile == kWeightRun);
 
 // One past the last slot of a mask's row that is not -infinity. Most of a long row is masked, so whole blocks of it are
 // looked at at once; the compiler makes vector code of the inner loop.
@@ -277,6 +281,7 @@ void StepRunner::attention(const Op& op, Rows rows) {
     work.mask = mask + begin * slots;
     work.mask_stride = slots;
     if (a.window == 0) work.plain_slots = reinterpret_cast<const int64_t*>(arena_ + plan_.plain_slots_offset) + begin;
+    work.codes = op.kind == OpKind::kCodeAttention;
     work.scale = a.factor;
     work.softcap = a.softcap;
     work.scratch = reinterpret_cast<float*>(scratch(thread));

@@ -1,5 +1,5 @@
-// Attention over one KV head. Included after one simd_*.h, generic_math.h and generic_elementwise.h; internal linkage
-// (see simd_portable.h).
+// Attention over one KV head in floats. Included after one simd_*.h, generic_math.h and generic_elementwise.h; internal
+// linkage (see simd_portable.h).
 //
 // Slots are taken in tiles of kTileSlots at fixed places. With many query rows a tile's keys and values become floats
 // once and serve them all; with few they become floats in registers. The softmax is the online one (running maximum and
@@ -10,24 +10,75 @@
 namespace tandem::cpu {
 namespace {
 
-inline bool is_masked(const AttentionTask& task, int64_t token, int64_t slot) {
-  return task.mask != nullptr && task.mask[token * task.mask_stride + slot] == -__builtin_inff();
-}
+// The scratch memory of a task.
+struct AttentionScratch {
+  int64_t rows, padded_dim;
+  float *keys, *values, *queries, *scores, *outputs, *maxima, *bases, *factors;
+  float* sums;                           // kLanes of each row.
+  float *key_scales, *key_minima;        // kU8, by column: each slot's twice.
+  float *value_scales, *value_minima;    // kU8, by slot.
+  float *partial_keys, *partial_values;  // Tiles and pairs that the cache has but a part of.
+  int64_t size = 0;                      // Of all parts, in floats.
 
-// The mask of a token from slot `begin` on; null if it is 0 for all `count` slots.
-inline const float* mask_of(const AttentionTask& task, int64_t token, int64_t begin, int64_t count) {
-  const bool plain = task.plain_slots != nullptr && begin + count <= task.plain_slots[token];
-  return task.mask == nullptr || plain ? nullptr : task.mask + token * task.mask_stride + begin;
-}
-
-inline bool any_visible(const AttentionTask& task, int64_t begin, int64_t count) {
-  for (int64_t token = 0; token < task.tokens; ++token) {
-    if (mask_of(task, token, begin, count) == nullptr) return true;
-    for (int64_t s = 0; s < count; ++s) {
-      if (!is_masked(task, token, begin + s)) return true;
-    }
+  // `memory` may be null, to find the size.
+  AttentionScratch(float* memory, int64_t tokens, int64_t group, int64_t dim)
+      : rows(tokens * group), padded_dim(round_up_16(dim)) {
+    ScratchParts parts{memory};
+    keys = parts.floats(padded_dim / 2 * kKeyColumns);
+    values = parts.floats(kTilePairs * 2 * padded_dim);
+    queries = parts.floats(rows * padded_dim);
+    scores = parts.floats(rows * kKeyColumns);
+    outputs = parts.floats(rows * 2 * padded_dim);
+    maxima = parts.floats(rows);
+    bases = parts.floats(rows);
+    factors = parts.floats(rows);
+    sums = parts.floats(rows * kLanes);
+    key_scales = parts.floats(kKeyColumns);
+    key_minima = parts.floats(kKeyColumns);
+    value_scales = parts.floats(kTileSlots);
+    value_minima = parts.floats(kTileSlots);
+    partial_keys = parts.floats(kTileSlots * padded_dim);
+    partial_values = parts.floats(4 * padded_dim);
+    size = parts.size;
   }
-  return false;
+};
+
+// kU8: what the codes of a tile's slots stand for.
+inline void read_scales(const AttentionTask& task, const AttentionScratch& at, int64_t begin) {
+  for (int64_t s = 0; s < kTileSlots; ++s) {
+    const bool there = begin + s < task.k.slots;
+    const float* const key = task.k.scale_and_min + 2 * (begin + s);
+    const float* const value = task.v.scale_and_min + 2 * (begin + s);
+    at.key_scales[2 * s] = at.key_scales[2 * s + 1] = there ? key[0] : 0.0f;
+    at.key_minima[2 * s] = at.key_minima[2 * s + 1] = there ? key[1] : 0.0f;
+    at.value_scales[s] = there ? value[0] : 0.0f;
+    at.value_minima[s] = there ? value[1] : 0.0f;
+  }
+}
+
+// Columns of a tile's keys: two entries of each slot. Those of the tile behind it are fetched ahead.
+template <DType D>
+inline F key_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int64_t dim, int64_t k, int64_t col) {
+  const Number<D>* const place = tile.keys[col / (2 * kKeySlots)] + k * 2 * kKeySlots + col % (2 * kKeySlots);
+  __builtin_prefetch(place + kTileSlots * dim);
+  const F numbers = load_number(place);
+  if constexpr (D == DType::kU8) {
+    return fma(numbers, load(at.key_scales + col), load(at.key_minima + col));
+  } else {
+    return numbers;
+  }
+}
+
+// Columns of the values of the tile's pair j of slots: each entry of both.
+template <DType D>
+inline F value_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int64_t dim, int64_t j, int64_t col) {
+  __builtin_prefetch(tile.values[j] + col + kTileSlots * dim);
+  const F numbers = load_number(tile.values[j] + col);
+  if constexpr (D == DType::kU8) {
+    return fma(numbers, set1_pair(at.value_scales + 2 * j), set1_pair(at.value_minima + 2 * j));
+  } else {
+    return numbers;
+  }
 }
 
 // scores[r][2 s] and [2 s + 1]: what the even and the odd entries of slot s give.
@@ -91,7 +142,7 @@ inline void find_factors(const AttentionScratch& at) {
     const F next = load(at.bases + row);
     // While nothing is visible the maximum is -infinity; 0 in its place gives weights of exp(-infinity) = 0.
     const F base = next == lowest ? set1(0.0f) : next;
-    store(at.factors + row, exp_vector(load(at.maxima + row) - base));
+    store(at.factors + row, exp_of_negative(load(at.maxima + row) - base));
     store(at.maxima + row, next);
     store(at.bases + row, base);
   }
@@ -102,7 +153,7 @@ inline void find_weights(const AttentionScratch& at, int64_t row) {
   float* const scores = at.scores + row * kKeyColumns;
   F sum = load(at.sums + row * kLanes) * set1(at.factors[row]);
   TANDEM_UNROLL for (int64_t v = 0; v < kTileVectors; ++v) {
-    const F weight = exp_vector(load(scores + v * kLanes) - set1(at.bases[row]));
+    const F weight = exp_of_negative(load(scores + v * kLanes) - set1(at.bases[row]));
     sum = sum + weight;
     store(scores + v * kLanes, weight);
   }
@@ -177,17 +228,6 @@ inline void clear_results(const AttentionScratch& at) {
   }
 }
 
-// Calls body(begin, count) for the tiles that a row can see something of, in their order.
-template <typename Body>
-inline void each_tile(const AttentionTask& task, Body&& body) {
-  const int64_t tiles = (task.slots + kTileSlots - 1) / kTileSlots;
-  for (int64_t i = 0; i < tiles; ++i) {
-    const int64_t begin = (task.first_tile + i) % tiles * kTileSlots;
-    const int64_t count = task.slots - begin < kTileSlots ? task.slots - begin : kTileSlots;
-    if (any_visible(task, begin, count)) body(begin, count);
-  }
-}
-
 // False if there is something in the result that is no number, and it was not computed carefully.
 template <DType D>
 bool attention_typed(const AttentionTask& task, bool careful) {
@@ -200,7 +240,9 @@ bool attention_typed(const AttentionTask& task, bool careful) {
   }
   clear_results(at);
   each_tile(task, [&](int64_t begin, int64_t count) {
-    const CacheTile<D> tile = find_tile<D>(task, at, begin);
+    const CacheTile<D> tile = find_tile<D>(task, begin, reinterpret_cast<Number<D>*>(at.partial_keys),
+                                           reinterpret_cast<Number<D>*>(at.partial_values));
+    if (D == DType::kU8) read_scales(task, at, begin);
     multiply_keys(task, at, tile);
     softmax_tile(task, at, begin, count);
     multiply_values(task, at, tile, begin, count, careful);
@@ -224,14 +266,6 @@ bool attention_typed(const AttentionTask& task, bool careful) {
 template <DType D>
 inline void attention_of_type(const AttentionTask& task) {
   if (!attention_typed<D>(task, false)) attention_typed<D>(task, true);
-}
-
-void attention(const AttentionTask& task) {
-  switch (task.k.dtype) {
-    case DType::kF16: attention_of_type<DType::kF16>(task); return;
-    case DType::kU8: attention_of_type<DType::kU8>(task); return;
-    default: attention_of_type<DType::kF32>(task); return;
-  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Tiles of the KV cache, as attention reads them, and its scratch memory. Included before generic_attention.h; internal
-// linkage (see simd_portable.h).
+// Tiles of the KV cache, as attention reads them, and what a mask shows of them. Included before generic_*attention.h;
+// internal linkage (see simd_portable.h).
 #pragma once
 
 #include "backends/cpu/kernels/kv_layout.h"
@@ -33,50 +33,10 @@ using Number = typename NumberOf<D>::Type;
 
 inline F load_number(const float* p) { return load(p); }
 inline F load_number(const uint16_t* p) { return load_f16(p); }
-inline F load_number(const uint8_t* p) { return load_u8(p); }
 inline float one_number(const float* p) { return *p; }
-inline float one_number(const uint16_t* p) { return load_f16_n(p, 1)[0]; }
+inline F load_number(const uint8_t* p) { return load_u8(p); }
 inline float one_number(const uint8_t* p) { return static_cast<float>(*p); }
-
-// Parts of the task's scratch memory.
-struct AttentionScratch {
-  int64_t rows, padded_dim;
-  float *keys, *values, *queries, *scores, *outputs, *maxima, *bases, *factors;
-  float* sums;                           // kLanes of each row.
-  float *key_scales, *key_minima;        // kU8, by column: each slot's twice.
-  float *value_scales, *value_minima;    // kU8, by slot.
-  float *partial_keys, *partial_values;  // Tiles and pairs that the cache has but a part of.
-  int64_t size = 0;                      // Of all parts, in floats.
-
-  // `memory` may be null, to find the size.
-  AttentionScratch(float* memory, int64_t tokens, int64_t group, int64_t dim)
-      : rows(tokens * group), padded_dim(round_up_16(dim)) {
-    const auto take = [&](int64_t count) {
-      float* const part = memory == nullptr ? nullptr : memory + size;
-      size += round_up_16(count);
-      return part;
-    };
-    keys = take(padded_dim / 2 * kKeyColumns);
-    values = take(kTilePairs * 2 * padded_dim);
-    queries = take(rows * padded_dim);
-    scores = take(rows * kKeyColumns);
-    outputs = take(rows * 2 * padded_dim);
-    maxima = take(rows);
-    bases = take(rows);
-    factors = take(rows);
-    sums = take(rows * kLanes);
-    key_scales = take(kKeyColumns);
-    key_minima = take(kKeyColumns);
-    value_scales = take(kTileSlots);
-    value_minima = take(kTileSlots);
-    partial_keys = take(kTileSlots * padded_dim);
-    partial_values = take(4 * padded_dim);
-  }
-};
-
-uint64_t attention_scratch_floats(int64_t tokens, int64_t group, int64_t dim) {
-  return static_cast<uint64_t>(AttentionScratch(nullptr, tokens, group, dim).size);
-}
+inline float one_number(const uint16_t* p) { return load_f16_n(p, 1)[0]; }
 
 // A tile of slots: where its keys and values are.
 template <DType D>
@@ -111,16 +71,17 @@ inline const Number<D>* copy_values(const AttentionTask& task, int64_t first, Nu
   return to;
 }
 
+// `partial_keys` and `partial_values` have room for kTileSlots and for 4 rows of numbers.
 template <DType D>
-inline CacheTile<D> find_tile(const AttentionTask& task, const AttentionScratch& at, int64_t begin) {
+inline CacheTile<D> find_tile(const AttentionTask& task, int64_t begin, Number<D>* partial_keys,
+                              Number<D>* partial_values) {
   CacheTile<D> tile;
-  const int64_t dim = task.dim;
+  const int64_t dim = task.dim, padded = round_up_16(dim);
   const auto* keys = static_cast<const Number<D>*>(task.k.data);
   for (int64_t i = 0; i < kKeyTiles; ++i) {
     const int64_t first = begin + i * kKeySlots;
     const bool whole = first + kKeySlots <= task.k.slots && dim % 2 == 0;
-    auto* const room = reinterpret_cast<Number<D>*>(at.partial_keys + i * kKeySlots * at.padded_dim);
-    tile.keys[i] = whole ? keys + first * dim : copy_keys<D>(task, first, room);
+    tile.keys[i] = whole ? keys + first * dim : copy_keys<D>(task, first, partial_keys + i * kKeySlots * padded);
   }
   const auto* values = static_cast<const Number<D>*>(task.v.data);
   for (int64_t j = 0; j < kTilePairs; ++j) {
@@ -130,51 +91,59 @@ inline CacheTile<D> find_tile(const AttentionTask& task, const AttentionScratch&
     } else {
       // One pair may have its first slot only; those behind it have none.
       const bool part = first < task.v.slots;
-      float* const room = at.partial_values + (part ? 0 : 2 * at.padded_dim);
-      tile.values[j] = copy_values<D>(task, first, reinterpret_cast<Number<D>*>(room));
-    }
-  }
-  for (int64_t s = 0; s < kTileSlots; ++s) {
-    if constexpr (D == DType::kU8) {
-      const bool there = begin + s < task.k.slots;
-      const float* const of = task.k.scale_and_min + 2 * (begin + s);
-      at.key_scales[2 * s] = at.key_scales[2 * s + 1] = there ? of[0] : 0.0f;
-      at.key_minima[2 * s] = at.key_minima[2 * s + 1] = there ? of[1] : 0.0f;
-    }
-    if constexpr (D == DType::kU8) {
-      const bool there = begin + s < task.v.slots;
-      const float* const of = task.v.scale_and_min + 2 * (begin + s);
-      at.value_scales[s] = there ? of[0] : 0.0f;
-      at.value_minima[s] = there ? of[1] : 0.0f;
+      tile.values[j] = copy_values<D>(task, first, partial_values + (part ? 0 : 2 * padded));
     }
   }
   return tile;
 }
 
-// Columns of a tile's keys: two entries of each slot. Those of the tile behind it are fetched ahead.
-template <DType D>
-inline F key_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int64_t dim, int64_t k, int64_t col) {
-  const Number<D>* const place = tile.keys[col / (2 * kKeySlots)] + k * 2 * kKeySlots + col % (2 * kKeySlots);
-  __builtin_prefetch(place + kTileSlots * dim);
-  const F numbers = load_number(place);
-  if constexpr (D == DType::kU8) {
-    return fma(numbers, load(at.key_scales + col), load(at.key_minima + col));
-  } else {
-    return numbers;
+inline bool is_masked(const AttentionTask& task, int64_t token, int64_t slot) {
+  return task.mask != nullptr && task.mask[token * task.mask_stride + slot] == -__builtin_inff();
+}
+
+// The mask of a token from slot `begin` on; null if it is 0 for all `count` slots.
+inline const float* mask_of(const AttentionTask& task, int64_t token, int64_t begin, int64_t count) {
+  const bool plain = task.plain_slots != nullptr && begin + count <= task.plain_slots[token];
+  return task.mask == nullptr || plain ? nullptr : task.mask + token * task.mask_stride + begin;
+}
+
+inline bool any_visible(const AttentionTask& task, int64_t begin, int64_t count) {
+  for (int64_t token = 0; token < task.tokens; ++token) {
+    if (mask_of(task, token, begin, count) == nullptr) return true;
+    for (int64_t s = 0; s < count; ++s) {
+      if (!is_masked(task, token, begin + s)) return true;
+    }
+  }
+  return false;
+}
+
+// Calls body(begin, count) for the tiles that a row can see something of, in their order.
+template <typename Body>
+inline void each_tile(const AttentionTask& task, Body&& body) {
+  const int64_t tiles = (task.slots + kTileSlots - 1) / kTileSlots;
+  for (int64_t i = 0; i < tiles; ++i) {
+    const int64_t begin = (task.first_tile + i) % tiles * kTileSlots;
+    const int64_t count = task.slots - begin < kTileSlots ? task.slots - begin : kTileSlots;
+    if (any_visible(task, begin, count)) body(begin, count);
   }
 }
 
-// Columns of the values of the tile's pair j of slots: each entry of both.
-template <DType D>
-inline F value_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int64_t dim, int64_t j, int64_t col) {
-  __builtin_prefetch(tile.values[j] + col + kTileSlots * dim);
-  const F numbers = load_number(tile.values[j] + col);
-  if constexpr (D == DType::kU8) {
-    return fma(numbers, set1_pair(at.value_scales + 2 * j), set1_pair(at.value_minima + 2 * j));
-  } else {
-    return numbers;
+// Parts of a task's scratch memory, counted in floats. `memory` may be null, to find the size of all parts.
+struct ScratchParts {
+  float* memory;
+  int64_t size = 0;
+
+  float* floats(int64_t count) {
+    float* const part = memory == nullptr ? nullptr : memory + size;
+    size += round_up_16(count);
+    return part;
   }
-}
+  template <typename T>
+  T* of(int64_t count) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+    return reinterpret_cast<T*>(floats((count * kBytes + 3) / 4));
+  }
+};
 
 }  // namespace
 }  // namespace tandem::cpu

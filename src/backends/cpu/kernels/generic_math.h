@@ -1,4 +1,4 @@
-// exp and tanh over vectors. Included after one simd_*.h; internal linkage (see simd_portable.h).
+// exp, tanh, powers and logarithms over vectors. Included after one simd_*.h; internal linkage (see simd_portable.h).
 //
 // Largest errors against double-precision libm, measured over every seventh float whose result is normal: exp 1.1 ulp,
 // tanh 1.4 ulp, silu 3.2 ulp. Infinities and NaN behave as in libm.
@@ -46,6 +46,46 @@ inline F exp_vector(F x) {
   const U half = (bits + 256u) >> 1;  // floor(n / 2) + 128
   return p * (F)((half - 1u) << 23) * (F)((bits - half + 255u) << 23);
 #endif
+}
+
+// exp(x) for x <= 0; below exp(-86) the result is 0: denormals take CPUs long.
+inline F exp_of_negative(F x) { return x < set1(-86.0f) ? set1(0.0f) : exp_vector(vmax(set1(-86.0f), x)); }
+
+// 2^x for x <= 0: relative error 2e-7 + half an ulp. Below 2^-125 the result is 0, as above.
+inline F exp2_of_negative(F x) {
+  const F bounded = vmax(set1(-125.0f), x);
+  const F shifted = bounded + set1(kRoundMagic);
+  const F n = shifted - set1(kRoundMagic);
+  const F f = bounded - n;
+  // 1 + f p(f), p interpolated at Chebyshev nodes of |f| <= 0.5.
+  F p = fma(f, set1(0.001338130254f), set1(0.009666368515f));
+  p = fma(f, p, set1(0.05550381014f));
+  p = fma(f, p, set1(0.2402234904f));
+  p = fma(f, p, set1(0.6931471806f));
+  p = fma(f, p, set1(1.0f));
+#ifdef TANDEM_SIMD_SCALES
+  const F power = times_power_of_2(p, n);
+#else
+  const F power = (F)((U)p + ((U)shifted << 23));  // The lowest bits of kRoundMagic are 0.
+#endif
+  return x < set1(-125.0f) ? set1(0.0f) : power;
+}
+
+// The logarithm to base 2 of a normal x > 0, off by 2e-8 + half an ulp.
+inline F log2_vector(F x) {
+  // x = 2^n (1 + f) with 1 + f between sqrt(1/2) and sqrt(2).
+  const U above = (U)x - 0x3f3504f3u;
+  const F n = __builtin_convertvector((I)above >> 23, F);
+  const F f = (F)((above & 0x7fffffu) + 0x3f3504f3u) - set1(1.0f);
+  F p = fma(f, set1(0.1231096846f), set1(-0.2058618805f));
+  p = fma(f, p, set1(0.2160782255f));
+  p = fma(f, p, set1(-0.2391698814f));
+  p = fma(f, p, set1(0.2879032609f));
+  p = fma(f, p, set1(-0.3606932681f));
+  p = fma(f, p, set1(0.4809107535f));
+  p = fma(f, p, set1(-0.7213474682f));
+  p = fma(f, p, set1(1.442695004f));
+  return fma(f, p, n);
 }
 
 inline F tanh_vector(F x) {

@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/generic_matmul.h"
 //
 #include "backends/cpu/kernels/generic_attention.h"
+#include "backends/cpu/kernels/generic_int_attention.h"
 #include "backends/cpu/kernels/generic_linear_float.h"
 #include "backends/cpu/kernels/generic_store_kv.h"
 
@@ -31,10 +32,24 @@ void linear(const LinearTask& task) {
   }
 }
 
-template <uint64_t (*IntScratch)(const PackedMatrix&, int64_t)>
+void attention(const AttentionTask& task) {
+  switch (task.k.dtype) {
+    case DType::kF16: attention_of_type<DType::kF16>(task); return;
+    case DType::kU8: task.codes ? int_attention(task) : attention_of_type<DType::kU8>(task); return;
+    default: attention_of_type<DType::kF32>(task); return;
+  }
+}
+
+uint64_t attention_scratch_floats(int64_t tokens, int64_t group, int64_t dim) {
+  const int64_t floats = AttentionScratch(nullptr, tokens, group, dim).size;
+  const int64_t integers = IntScratch(nullptr, tokens, group, dim).size;
+  return static_cast<uint64_t>(floats > integers ? floats : integers);
+}
+
+template <uint64_t (*LinearScratch)(const PackedMatrix&, int64_t)>
 uint64_t linear_scratch_bytes(const PackedMatrix& weight, int64_t tokens) {
   const bool is_int = weight.format == WeightFormat::kI8 || weight.format == WeightFormat::kLpbq4;
-  return is_int ? IntScratch(weight, tokens) : linear_float_scratch(weight, tokens);
+  return is_int ? LinearScratch(weight, tokens) : linear_float_scratch(weight, tokens);
 }
 
 }  // namespace

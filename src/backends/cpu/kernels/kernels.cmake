@@ -26,7 +26,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
                  ${KERNELS_AMX})
   set_source_files_properties(${KERNELS_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
   set_source_files_properties(${KERNELS_AVXVNNI} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mavxvnni")
-  set(AVX512VNNI_OPTIONS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
+  set(AVX512VNNI_OPTIONS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mbmi2 -mfma -mf16c
       -mprefer-vector-width=512)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 warns about its own _mm512_undefined_*() (GCC bug 105593).

@@ -72,8 +72,9 @@ struct AttentionTask {
   int64_t group = 1;  // Query heads per KV head.
   int64_t dim = 0;
   KvHead k;
-  KvHead v;           // Of the same dtype.
-  int64_t slots = 0;  // Slots [0, slots) are looked at, in tiles of kAttentionTile.
+  KvHead v;            // Of the same dtype.
+  bool codes = false;  // kU8: in integers, queries and weights rounded as ir/fake_quant.h has it. Else in floats.
+  int64_t slots = 0;   // Slots [0, slots) are looked at, in tiles of kAttentionTile.
   // The tile to begin with; the one behind the last is the first. The order of tiles decides the rounding of sums, so
   // a cache that is written in circles gives the bits of one that is not if its oldest tile comes first.
   int64_t first_tile = 0;

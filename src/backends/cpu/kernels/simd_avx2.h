@@ -95,5 +95,24 @@ inline void store_f16_n(uint16_t* p, F v, int64_t n) {
   __builtin_memcpy(p, buffer, static_cast<size_t>(n) * sizeof(uint16_t));
 }
 
+typedef int16_t W __attribute__((vector_size(32)));
+typedef __m256i PairSums;
+constexpr int kWordRows = 5;  // 10 sums, two right sides, one left side and a product.
+constexpr int kWordVectors = 2;
+inline PairSums add_products(PairSums s, W a, W b) {
+  return _mm256_add_epi32(s, _mm256_madd_epi16((__m256i)a, (__m256i)b));
+}
+inline F float_sums(PairSums s) { return _mm256_cvtepi32_ps(s); }
+inline W set1_words(const int16_t* p) {
+  int pair;
+  __builtin_memcpy(&pair, p, sizeof(pair));
+  return (W)_mm256_set1_epi32(pair);
+}
+inline W load_words(const int16_t* p) { return (W)_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+inline void store_words(int16_t* p, W v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)v); }
+inline W load_bytes(const uint8_t* p) {
+  return (W)_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+
 }  // namespace
 }  // namespace tandem::cpu

@@ -95,5 +95,51 @@ inline void store_f16_n(uint16_t* p, F v, int64_t n) {
   _mm256_mask_storeu_epi16(p, first_lanes(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
+// Every second number from `to` on; what lies between them is not touched, not even to be written as it was: another
+// thread may be writing there.
+#define TANDEM_SIMD_SPREADS
+inline void store_every_second(float* to, const float* numbers, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[2 * i] = numbers[i];
+}
+inline void store_every_second(uint16_t* to, const uint16_t* numbers, int64_t count) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 some = count - i >= 16 ? static_cast<__mmask16>(0xffff) : first_lanes(count - i);
+    const __m512i spread = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, numbers + i));
+    _mm512_mask_storeu_epi16(to + 2 * i, _pdep_u32(some, 0x55555555u), spread);
+  }
+}
+inline void store_every_second(uint8_t* to, const uint8_t* numbers, int64_t count) {
+  for (int64_t i = 0; i < count; i += 32) {
+    const __mmask32 some = count - i >= 32 ? 0xffffffffu : (1u << (count - i)) - 1;
+    const __m512i spread = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(some, numbers + i));
+    _mm512_mask_storeu_epi8(to + 2 * i, _pdep_u64(some, 0x5555555555555555u), spread);
+  }
+}
+
+typedef int16_t W __attribute__((vector_size(64)));
+typedef __m512i PairSums;
+constexpr int kWordRows = 6;
+constexpr int kWordVectors = 4;
+// vpdpwssd. Not by its name for GCC 12, which copies the sums around in arrays of them.
+inline PairSums add_products(PairSums s, W a, W b) {
+#ifdef __clang__
+  return _mm512_dpwssd_epi32(s, (__m512i)a, (__m512i)b);
+#else
+  asm("vpdpwssd %2, %1, %0" : "+v"(s) : "v"((__m512i)a), "v"((__m512i)b));
+  return s;
+#endif
+}
+inline F float_sums(PairSums s) { return _mm512_cvtepi32_ps(s); }
+inline W set1_words(const int16_t* p) {
+  int pair;
+  __builtin_memcpy(&pair, p, sizeof(pair));
+  return (W)_mm512_set1_epi32(pair);
+}
+inline W load_words(const int16_t* p) { return (W)_mm512_loadu_si512(p); }
+inline void store_words(int16_t* p, W v) { _mm512_storeu_si512(p, (__m512i)v); }
+inline W load_bytes(const uint8_t* p) {
+  return (W)_mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
 }  // namespace
 }  // namespace tandem::cpu

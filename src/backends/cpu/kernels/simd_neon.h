@@ -92,5 +92,27 @@ inline void store_f16_n(uint16_t* p, F v, int64_t n) {
   __builtin_memcpy(p, buffer, static_cast<size_t>(n) * sizeof(uint16_t));
 }
 
+typedef int16_t W __attribute__((vector_size(16)));
+struct PairSums {
+  I low = {}, high = {};  // Products of the first and the last two lanes.
+};
+constexpr int kWordRows = 4;
+constexpr int kWordVectors = 2;  // 16 accumulators.
+inline PairSums add_products(PairSums s, W a, W b) {
+  const int16x8_t left = (int16x8_t)a, right = (int16x8_t)b;
+  s.low = (I)vmlal_s16((int32x4_t)s.low, vget_low_s16(left), vget_low_s16(right));
+  s.high = (I)vmlal_high_s16((int32x4_t)s.high, left, right);
+  return s;
+}
+inline F float_sums(PairSums s) { return (F)vcvtq_f32_s32(vpaddq_s32((int32x4_t)s.low, (int32x4_t)s.high)); }
+inline W set1_words(const int16_t* p) {
+  int32_t pair;
+  __builtin_memcpy(&pair, p, sizeof(pair));
+  return (W)vdupq_n_s32(pair);
+}
+inline W load_words(const int16_t* p) { return (W)vld1q_s16(p); }
+inline void store_words(int16_t* p, W v) { vst1q_s16(p, (int16x8_t)v); }
+inline W load_bytes(const uint8_t* p) { return (W)vmovl_u8(vld1_u8(p)); }
+
 }  // namespace
 }  // namespace tandem::cpu

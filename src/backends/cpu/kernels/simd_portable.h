@@ -103,5 +103,33 @@ inline void store_f16_n(uint16_t* p, F v, int64_t n) {
 }
 inline void store_f16(uint16_t* p, F v) { store_f16_n(p, v, kLanes); }
 
+// Products of 16-bit integers, in pairs: W has two numbers for each lane, and a lane's sum is that of both products.
+// PairSums may keep them in any order until float_sums(). No sum leaves 32 bits.
+typedef int16_t W __attribute__((vector_size(16)));
+struct PairSums {
+  I sums = {};
+};
+constexpr int kWordRows = 2;
+constexpr int kWordVectors = 2;
+inline PairSums add_products(PairSums s, W a, W b) {
+  for (int i = 0; i < 4; ++i) s.sums[i] += a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
+  return s;
+}
+inline F float_sums(PairSums s) { return __builtin_convertvector(s.sums, F); }
+// p[0] and p[1] for each lane.
+inline W set1_words(const int16_t* p) { return W{p[0], p[1], p[0], p[1], p[0], p[1], p[0], p[1]}; }
+inline W load_words(const int16_t* p) {
+  W v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+inline void store_words(int16_t* p, W v) { __builtin_memcpy(p, &v, sizeof(v)); }
+// 2 * kLanes bytes, 0 to 255 each.
+inline W load_bytes(const uint8_t* p) {
+  W v;
+  for (int i = 0; i < 8; ++i) v[i] = p[i];
+  return v;
+}
+
 }  // namespace
 }  // namespace tandem::cpu
