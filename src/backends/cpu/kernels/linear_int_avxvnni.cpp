@@ -16,21 +16,36 @@ constexpr int64_t kNibbleTokens = 6;
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int64_t kSubBlock = 32;  // The longest run of columns whose sum of code * activation fits an int16.
 
+// sum + the four products of each lane. GCC 12 copies the accumulators of its intrinsic around and spills them.
+inline __m256i dot4(__m256i sum, __m256i unsigned_bytes, __m256i signed_bytes) {
+#if defined(__clang__)
+  return _mm256_dpbusd_avx_epi32(sum, unsigned_bytes, signed_bytes);
+#else
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(unsigned_bytes), "x"(signed_bytes));
+  return sum;
+#endif
+}
+
+inline int32_t sum_of(__m128i v) {
+  v = _mm_add_epi32(v, _mm_unpackhi_epi64(v, v));
+  return _mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32(v, 1)));
+}
+
 // factor * (sum of activations) for each run of `run` columns (16 or a multiple of 32).
 void sum_runs(const int8_t* x, int64_t cols, int64_t run, int32_t factor, int32_t* out) {
   const __m256i ones = _mm256_set1_epi8(1);
-  int32_t sums[8], sum = 0;
+  __m256i sums = _mm256_setzero_si256();
   for (int64_t col = 0; col < cols; col += 32) {
-    const __m256i fours = _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), ones,
-                                                  _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + col)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), fours);
-    for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < 4; ++i) sum += sums[4 * half + i];
-      if ((col + 16 * (half + 1)) % run == 0) {
-        *out++ = factor * sum;
-        sum = 0;
-      }
+    sums = dot4(sums, ones, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + col)));
+    if ((col + 32) % run != 0) continue;
+    const __m128i first = _mm256_castsi256_si128(sums), second = _mm256_extracti128_si256(sums, 1);
+    if (run == 16) {
+      *out++ = factor * sum_of(first);
+      *out++ = factor * sum_of(second);
+    } else {
+      *out++ = factor * sum_of(_mm_add_epi32(first, second));
     }
+    sums = _mm256_setzero_si256();
   }
 }
 
@@ -58,8 +73,8 @@ void nibble_tile(const LinearTask& task, int64_t panel, int64_t token, const int
         const __m256i first = _mm256_and_si256(bytes, low);
         const __m256i second = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), low);
         TANDEM_UNROLL for (int t = 0; t < T; ++t) {
-          sum[t] = _mm256_dpbusd_avx_epi32(sum[t], first, broadcast4(x + t * stride + 8 * g));
-          sum[t] = _mm256_dpbusd_avx_epi32(sum[t], second, broadcast4(x + t * stride + 8 * g + 4));
+          sum[t] = dot4(sum[t], first, broadcast4(x + t * stride + 8 * g));
+          sum[t] = dot4(sum[t], second, broadcast4(x + t * stride + 8 * g + 4));
         }
       }
       const uint8_t* block = multipliers + (b >> shift) * kPanelRows + h * 8;
@@ -130,8 +145,8 @@ void byte_tile(const LinearTask& task, const uint8_t* weights, __m256i sign, int
     const __m256i second = _mm256_xor_si256(load_bytes(weights + col * kPanelRows + 32), sign);
     TANDEM_UNROLL for (int t = 0; t < T; ++t) {
       const __m256i input = broadcast4(x + t * stride + col);
-      sum[t][0] = _mm256_dpbusd_avx_epi32(sum[t][0], first, input);
-      sum[t][1] = _mm256_dpbusd_avx_epi32(sum[t][1], second, input);
+      sum[t][0] = dot4(sum[t][0], first, input);
+      sum[t][1] = dot4(sum[t][1], second, input);
     }
   }
   TANDEM_UNROLL for (int t = 0; t < T; ++t) {
@@ -182,7 +197,7 @@ int64_t multiply_int8_avxvnni(int64_t rounds) {
   for (__m256i& s : sum) s = _mm256_setzero_si256();
   for (int64_t i = 0; i < rounds; ++i) {
     asm volatile("" : "+x"(x));  // Another operand each time, for all that the compiler knows.
-    TANDEM_UNROLL for (int k = 0; k < kSums; ++k) sum[k] = _mm256_dpbusd_avx_epi32(sum[k], x, x);
+    TANDEM_UNROLL for (int k = 0; k < kSums; ++k) sum[k] = dot4(sum[k], x, x);
   }
   for (__m256i& s : sum) asm volatile("" : : "x"(s));
   return rounds * kSums * 32 * 2;

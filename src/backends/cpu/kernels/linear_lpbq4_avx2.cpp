@@ -15,11 +15,17 @@ constexpr int64_t kPrefetchBytes = 2048;
 
 // For each sub-block: -8 * (sum of the activations that share an int16), two int16 in one int32.
 void make_corrections(const int8_t* x, int64_t cols, int64_t sub_block, int32_t* out) {
+  const __m128i ones = _mm_set1_epi8(1);
   for (int64_t col = 0; col < cols; col += sub_block) {
-    int32_t sums[2] = {};
-    for (int64_t i = 0; i < sub_block; ++i) sums[(i >> 1) & 1] += x[col + i];
-    const uint32_t low = static_cast<uint16_t>(-8 * sums[0]), high = static_cast<uint16_t>(-8 * sums[1]);
-    *out++ = static_cast<int32_t>(low | high << 16);
+    // 16-bit sums of neighbours, which stay apart in even and odd ones.
+    __m128i sums = _mm_setzero_si128();
+    for (int64_t i = 0; i < sub_block; i += 16) {
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + col + i));
+      sums = _mm_add_epi16(sums, _mm_maddubs_epi16(ones, bytes));
+    }
+    sums = _mm_add_epi16(sums, _mm_unpackhi_epi64(sums, sums));
+    sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 1));
+    *out++ = _mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), _mm_slli_epi16(sums, 3)));
   }
 }
 
