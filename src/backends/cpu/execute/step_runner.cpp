@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "backends/cpu/execute/wide_linear.h"
 #include "base/error.h"
@@ -111,15 +112,18 @@ Status StepRunner::run_step(const Step& step, Rows rows) {
 QuantizedRows StepRunner::quantized(const Op& op, int64_t rows) const {
   QuantizedRows input;
   if (!op.attributes.quantize_input) return input;
-  input.codes = reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset);
   input.stride = weight_of(op).padded_cols();
   input.scales = reinterpret_cast<const float*>(arena_ + plan_.scales_offset);
-  if (kernels_.code_order(rows * code_rows(op)) != nullptr) input.arranged = arena_ + plan_.arranged_offset;
+  if (kernels_.code_order(rows * code_rows(op)) != nullptr) {
+    input.arranged = arena_ + plan_.arranged_offset;
+  } else {
+    input.codes = reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset);
+  }
   return input;
 }
 
 void StepRunner::linear_panels(const Op& op, int64_t begin, int64_t end, Rows rows, const QuantizedRows& input,
-                               int thread, float* y, int64_t y_stride) {
+                               int thread, float* y, int64_t y_stride, const float* added) {
   const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
   LinearTask work;
   work.weight = &matrix;
@@ -131,6 +135,7 @@ void StepRunner::linear_panels(const Op& op, int64_t begin, int64_t end, Rows ro
   work.quantized = input;
   work.bias = op.inputs.size() == 3 ? floats(op.inputs[2]) : nullptr;
   work.y = y - begin * kPanelRows;  // Rows of other panels are not touched.
+  work.added = added == nullptr ? nullptr : added - begin * kPanelRows;
   work.y_stride = y_stride;
   work.scratch = scratch(thread);
   op.attributes.wide_input ? wide_linear(kernels_, work) : kernels_.linear(work);
@@ -143,19 +148,24 @@ void StepRunner::linear(const Step& step, Rows rows) {
     gated_linear(step, rows, input);
     return;
   }
+  const Op& last = graph_.ops[step.ops.back()];
+  const float* const added = step.added < 0 ? nullptr : floats(step.added, rows);
+  const std::span layers(step.ops.data(), step.ops.size() - (added == nullptr ? 0 : 1));
   // Tasks are runs of panels over all the matrices of the step.
   int64_t panels = 0;
-  for (const uint32_t index : step.ops) panels += weight_of(graph_.ops[index]).panels();
+  for (const uint32_t index : layers) panels += weight_of(graph_.ops[index]).panels();
   const bool alone = panels * kPanelRows * weight_of(first).cols * rows.count < kLinearWorthSharing;
   const int64_t tasks = alone ? 1 : std::min<int64_t>(panels, pool_.size() * kTasksPerThread);
   pool_.run(tasks, [&](int64_t task, int thread) {
     int64_t begin = panels * task / tasks, end = panels * (task + 1) / tasks;
-    for (const uint32_t index : step.ops) {
+    for (const uint32_t index : layers) {
       const Op& op = graph_.ops[index];
       const int64_t there = weight_of(op).panels(), here = std::min(end, there);
       if (begin < here) {
-        float* const y = floats(op.outputs[0], rows) + begin * kPanelRows;
-        linear_panels(op, begin, here, rows, input, thread, y, weight_of(op).rows);
+        const int64_t row = begin * kPanelRows;
+        float* const y = floats((added == nullptr ? op : last).outputs[0], rows) + row;
+        linear_panels(op, begin, here, rows, input, thread, y, weight_of(op).rows,
+                      added == nullptr ? nullptr : added + row);
       }
       begin = std::max<int64_t>(0, begin - there);
       end -= there;

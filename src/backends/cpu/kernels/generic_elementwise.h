@@ -79,28 +79,30 @@ void layer_norm(const float* x, int64_t rows, int64_t dim, const float* weight, 
   }
 }
 
-void rope(float* x, int64_t heads, int64_t dim, int64_t half, const float* cos, const float* sin, bool interleaved) {
-  for (int64_t head = 0; head < heads; ++head, x += dim) {
+void rope(const float* x, int64_t heads, int64_t dim, int64_t half, const float* cos, const float* sin,
+          bool interleaved, float* y) {
+  for (int64_t head = 0; head < heads; ++head, x += dim, y += dim) {
+    if (const int64_t rest = dim - 2 * half; rest > 0 && x != y) {
+      __builtin_memcpy(y + 2 * half, x + 2 * half, static_cast<size_t>(rest) * sizeof(float));
+    }
     if (interleaved) {
       for (int64_t i = 0; i < half; ++i) {
         const float a = x[2 * i], b = x[2 * i + 1];
-        x[2 * i] = a * cos[i] - b * sin[i];
-        x[2 * i + 1] = b * cos[i] + a * sin[i];
+        y[2 * i] = a * cos[i] - b * sin[i];
+        y[2 * i + 1] = b * cos[i] + a * sin[i];
       }
       continue;
     }
-    float* first = x;
-    float* second = x + half;
     int64_t i = 0;
     for (; i + kLanes <= half; i += kLanes) {
-      const F a = load(first + i), b = load(second + i), c = load(cos + i), s = load(sin + i);
-      store(first + i, a * c - b * s);
-      store(second + i, b * c + a * s);
+      const F a = load(x + i), b = load(x + half + i), c = load(cos + i), s = load(sin + i);
+      store(y + i, a * c - b * s);
+      store(y + half + i, b * c + a * s);
     }
     if (const int64_t n = half - i; n > 0) {
-      const F a = load_n(first + i, n), b = load_n(second + i, n), c = load_n(cos + i, n), s = load_n(sin + i, n);
-      store_n(first + i, a * c - b * s, n);
-      store_n(second + i, b * c + a * s, n);
+      const F a = load_n(x + i, n), b = load_n(x + half + i, n), c = load_n(cos + i, n), s = load_n(sin + i, n);
+      store_n(y + i, a * c - b * s, n);
+      store_n(y + half + i, b * c + a * s, n);
     }
   }
 }

@@ -20,7 +20,9 @@ inline void store_sums(const LinearTask& task, int64_t panel, int64_t token, __m
       _mm512_mul_ps(_mm512_loadu_ps(task.weight->scales + row), _mm512_set1_ps(task.quantized.scales[token]));
   __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), factor);
   if (task.bias != nullptr) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, task.bias + row));
-  _mm512_mask_storeu_ps(task.y + token * task.y_stride + row, mask, y);
+  const int64_t at = token * task.y_stride + row;
+  if (task.added != nullptr) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, task.added + at));
+  _mm512_mask_storeu_ps(task.y + at, mask, y);
 }
 
 // How many panels, a multiple of `step`, have at most so many bytes as int8: they stay in the second-level cache while
