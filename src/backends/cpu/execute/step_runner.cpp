@@ -21,6 +21,8 @@ using ir::TensorRole;
 constexpr int64_t kLinearWorthSharing = 1 << 18;
 // Tasks per thread in a loop, so that a thread that falls behind leaves its share to the others.
 constexpr int64_t kTasksPerThread = 8;
+// Rows of a gate's product that are fetched ahead, to be written.
+constexpr int64_t kRowsAhead = 8;
 // From so many slots on the tokens of an attention task are many.
 constexpr int64_t kLongContext = 2048;
 
@@ -192,7 +194,12 @@ void StepRunner::gated_linear(const Step& step, Rows rows, const QuantizedRows& 
     linear_panels(gate, begin, end, rows, input, thread, a, stride);
     linear_panels(up, begin, end, rows, input, thread, b, stride);
     const int64_t from = begin * kPanelRows, count = std::min(end * kPanelRows, width) - from;
-    for (int64_t n = 0; n < rows.count; ++n) multiply(a + n * stride, b + n * stride, count, y + n * width + from);
+    for (int64_t n = 0; n < rows.count; ++n) {
+      // Far apart, so that no CPU fetches them ahead by itself.
+      const float* const ahead = y + std::min(n + kRowsAhead, rows.count - 1) * width + from;
+      for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(ahead + i, 1);
+      multiply(a + n * stride, b + n * stride, count, y + n * width + from);
+    }
   };
   if (alone) {
     for (int64_t task = 0; task < tasks; ++task) run_task(task, 0);

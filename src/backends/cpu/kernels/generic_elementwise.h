@@ -41,12 +41,17 @@ void softcap(const float* x, float cap, int64_t count, float* y) {
   map1(x, count, y, [cap](F v) { return set1(cap) * tanh_vector(v / set1(cap)); });
 }
 
+// So many floats are fetched ahead where a row is read for the first time: the next one lies behind it mostly, and CPUs
+// do not fetch across pages by themselves.
+constexpr int64_t kFetchAhead = 1024;
+
 // Sum over a row of op(vector), in four interleaved vector sums: an order that depends on the length only.
 template <typename Op>
 inline float sum_row(const float* x, int64_t count, Op op) {
   F sums[4] = {};
   int64_t i = 0;
   for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    for (int64_t j = 0; j < 4 * kLanes; j += 16) __builtin_prefetch(x + i + j + kFetchAhead);
     for (int j = 0; j < 4; ++j) sums[j] = sums[j] + op(load(x + i + j * kLanes), kLanes);
   }
   for (int j = 0; i + kLanes <= count; i += kLanes, ++j) sums[j] = sums[j] + op(load(x + i), kLanes);
@@ -114,6 +119,7 @@ inline uint32_t max_magnitude_bits(const float* x, int64_t count) {
   I largest = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
+    if (i % 16 == 0) __builtin_prefetch(x + i + kFetchAhead);
     const I bits = (I)((U)load(x + i) & 0x7fffffffu);
     largest = bits > largest ? bits : largest;
   }
