@@ -41,9 +41,14 @@ inline void store_numbers(const float* row, int64_t dim, int64_t slot, const KvH
     // Pairs lie at even distances.
     const int64_t first = Index(slots, dim, slot, at), second = Index(slots, dim, slot, at + 1);
     const int64_t pair = count > 2 ? Index(slots, dim, slot, at + 2) - first : 0;
-    for (int64_t i = 0; i < count; i += 2) {
-      data[first + i / 2 * pair] = numbers[i];
-      data[second + i / 2 * pair] = numbers[i + 1];
+    Number* to = data + first;
+    if (second == first + 1) {  // One store for both.
+      for (int64_t i = 0; i < count; i += 2, to += pair) __builtin_memcpy(to, numbers + i, 2 * sizeof(Number));
+      continue;
+    }
+    for (int64_t i = 0; i < count; i += 2, to += pair) {
+      to[0] = numbers[i];
+      to[second - first] = numbers[i + 1];
     }
   }
 }
