@@ -174,13 +174,15 @@ TEST_P(Elementwise, RopeRotates) {
     for (const int64_t half : {1, 3, 4, 8, 16, 20, 32, 64}) {
       const int64_t heads = 3, dim = 2 * half + 5;
       const std::vector<float> x = random.normals(heads * dim);
-      std::vector<float> y = x, cos, sin;
+      std::vector<float> y(x.size()), in_place = x, cos, sin;
       for (int64_t i = 0; i < half; ++i) {
         const float angle = random.normal(10.0f);
         cos.push_back(std::cos(angle));
         sin.push_back(std::sin(angle));
       }
-      k().rope(y.data(), heads, dim, half, cos.data(), sin.data(), interleaved);
+      k().rope(x.data(), heads, dim, half, cos.data(), sin.data(), interleaved, y.data());
+      k().rope(in_place.data(), heads, dim, half, cos.data(), sin.data(), interleaved, in_place.data());
+      ASSERT_EQ(in_place, y);
       for (int64_t h = 0; h < heads; ++h) {
         for (int64_t i = 0; i < half; ++i) {
           const size_t a = static_cast<size_t>(h * dim + (interleaved ? 2 * i : i));

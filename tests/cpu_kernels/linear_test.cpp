@@ -43,17 +43,19 @@ Inputs make_inputs(const PackedMatrix& w, int64_t tokens, Fill fill, Random& ran
 
 // All rows of all tokens, in two calls over ranges of panels; y has a gap after each token.
 std::vector<float> run(const KernelTable& k, const PackedMatrix& w, const Inputs& in, int64_t token, int64_t tokens,
-                       bool bias, int64_t y_stride) {
+                       bool bias, int64_t y_stride, const std::vector<float>* added = nullptr, bool in_place = false) {
   AlignedBuffer<uint8_t> scratch(k.linear_scratch_bytes(w, tokens));
   std::vector<float> y(static_cast<size_t>(tokens * y_stride), kUntouched);
+  if (in_place) y = *added;
   LinearTask task;
+  if (added != nullptr) task.added = in_place ? y.data() : added->data();
   task.weight = &w;
   task.tokens = tokens;
   task.x = in.x() + token * in.x_stride;
   task.x_stride = in.x_stride;
   const int8_t* const codes = in.codes() + token * in.stride;
   const std::vector<uint8_t> arranged = test::arranged_codes(k, codes, in.stride, tokens, w.padded_cols());
-  task.quantized = {codes, in.stride, in.scales.data() + token, arranged.data()};
+  task.quantized = {arranged.empty() ? codes : nullptr, in.stride, in.scales.data() + token, arranged.data()};
   task.bias = bias ? in.bias.data() : nullptr;
   task.y = y.data();
   task.y_stride = y_stride;
@@ -140,6 +142,23 @@ TEST_P(Linear, IntegersAreExactForAnyNumberOfTokens) {
       check_integers(k(), m, tokens, Fill::kRandom, tokens % 2 == 0, random);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+// To the bit what an addition behind the layer gives, also where the results take the place of what is added.
+TEST_P(Linear, AddsToItsResults) {
+  Random random(18);
+  for (int round = 0; round < 100; ++round) {
+    const auto format = static_cast<WeightFormat>(round % kWeightFormatCount);
+    const int64_t rows = random.integer(1, 70), cols = random.integer(1, 100), tokens = random.integer(1, 30);
+    const PackedStorage storage = pack_matrix(make_matrix(format, rows, cols, 32, Fill::kRandom, random));
+    const Inputs in = make_inputs(storage.view(), tokens, Fill::kRandom, random);
+    const std::vector<float> added = random.normals(tokens * rows);
+    const bool bias = round % 2 == 0;
+    std::vector<float> want = run(k(), storage.view(), in, 0, tokens, bias, rows);
+    for (size_t i = 0; i < want.size(); ++i) want[i] += added[i];
+    ASSERT_EQ(run(k(), storage.view(), in, 0, tokens, bias, rows, &added), want) << weight_format_name(format);
+    ASSERT_EQ(run(k(), storage.view(), in, 0, tokens, bias, rows, &added, true), want) << weight_format_name(format);
   }
 }
 

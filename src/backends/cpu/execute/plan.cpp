@@ -171,11 +171,22 @@ class Planner {
            only_here(op.inputs[1]);
   }
 
+  // What op i adds to the output of the layer before it, if that is of use to nobody else; or -1.
+  TensorId added_to_linear(size_t i, const std::vector<int>& uses) const {
+    const Op& op = graph_.ops[i];
+    if (op.kind != OpKind::kAdd || plan_.steps.empty()) return -1;
+    const Step& last = plan_.steps.back();
+    if (last.kind != Step::Kind::kLinear || last.ops.size() != 1 || last.ops[0] + 1 != i) return -1;
+    const TensorId output = graph_.ops[last.ops[0]].outputs[0];
+    if (graph_.at(output).role != TensorRole::kActivation || uses[static_cast<size_t>(output)] != 1) return -1;
+    return op.inputs[0] == output ? op.inputs[1] : op.inputs[1] == output ? op.inputs[0] : -1;
+  }
+
   bool joins_linear(size_t i) const {
     if (plan_.steps.empty() || i == 0) return false;
     const Op &op = graph_.ops[i], &before = graph_.ops[i - 1];
     const Step& last = plan_.steps.back();
-    return last.kind == Step::Kind::kLinear && !last.gated && last.ops.back() + 1 == i &&
+    return last.kind == Step::Kind::kLinear && !last.gated && last.added < 0 && last.ops.back() + 1 == i &&
            before.inputs[0] == op.inputs[0] && before.attributes.quantize_input == op.attributes.quantize_input &&
            before.attributes.wide_input == op.attributes.wide_input;
   }
@@ -222,6 +233,9 @@ class Planner {
       } else if (closes_gate(i, uses)) {
         plan_.steps.back().ops.push_back(index);
         plan_.steps.back().gated = true;
+      } else if (const TensorId added = added_to_linear(i, uses); added >= 0) {
+        plan_.steps.back().ops.push_back(index);
+        plan_.steps.back().added = added;
       } else {
         Step& step = row_step(tail);
         step.ops.push_back(index);
@@ -249,12 +263,24 @@ class Planner {
     return last_use;
   }
 
+  // Whether the output of an op of a step may be written where `old` is, which has its last use in that step: a thread
+  // is then through with an element when it writes the new one.
+  bool gives_way(const Step& step, uint32_t op, TensorId old, TensorId output) const {
+    if (graph_.at(old).shape != graph_.at(output).shape) return false;
+    if (step.kind == Step::Kind::kLinear) return old == step.added;
+    if (step.kind != Step::Kind::kRows || graph_.ops[op].kind == OpKind::kConvert) return false;
+    if (step.quantizes >= 0 && graph_.ops[static_cast<size_t>(step.quantizes)].inputs[0] == old) return false;
+    return std::ranges::none_of(
+        step.ops, [&](uint32_t other) { return other > op && std::ranges::count(graph_.ops[other].inputs, old) > 0; });
+  }
+
   // First fit by time of life: an activation takes the lowest place that is free from the step that writes it to the
   // last that reads it. Steps and not ops, because threads are at different ops of a step at a time.
   Status place_activations() {
     struct Live {
       uint64_t offset, size;
       size_t last;
+      TensorId tensor;
     };
     const std::vector<size_t> last_use = find_last_uses();
     std::vector<Live> live;  // Sorted by offset.
@@ -263,15 +289,24 @@ class Planner {
       const Step& step = plan_.steps[i];
       uint64_t local_bytes = 0;
       for (const uint32_t op : step.ops) {
-        // A gate and its other layer have their place in the scratch of a task.
-        if (step.gated && op != step.ops.back()) continue;
+        // A gate and its other layer have their place in the scratch of a task; what is added to has none.
+        if ((step.gated || step.added >= 0) && op != step.ops.back()) continue;
         for (const TensorId id : graph_.ops[op].outputs) {
           if (place(id).kind != Place::Kind::kNone) continue;
           if (step.kind == Step::Kind::kRows && last_use[static_cast<size_t>(id)] <= i) {
             place(id).kind = Place::Kind::kLocal;
             place(id).offset = local_bytes;
             local_bytes += round_up(static_cast<uint64_t>(kRowsTogether * graph_.at(id).shape.back()) * 4, kAlign);
-            plan_.scratch = std::max(plan_.scratch, local_bytes);
+            plan_.group_codes_offset = std::max(plan_.group_codes_offset, local_bytes);
+            continue;
+          }
+          // Where something is that has its last use here, memory is in the cache already.
+          const auto successor = std::ranges::find_if(
+              live, [&](const Live& l) { return l.last == i && gives_way(step, op, l.tensor, id); });
+          if (successor != live.end()) {
+            place(id) = place(successor->tensor);
+            successor->tensor = id;
+            successor->last = last_use[static_cast<size_t>(id)];
             continue;
           }
           const uint64_t size =
@@ -279,7 +314,7 @@ class Planner {
           uint64_t offset = 0;
           auto at = live.begin();
           for (; at != live.end() && offset + size > at->offset; ++at) offset = at->offset + at->size;
-          live.insert(at, {offset, size, std::max(last_use[static_cast<size_t>(id)], i)});
+          live.insert(at, {offset, size, std::max(last_use[static_cast<size_t>(id)], i), id});
           place(id).kind = Place::Kind::kArena;
           place(id).offset = offset;
           plan_.arena_bytes = std::max(plan_.arena_bytes, offset + size);
@@ -297,14 +332,20 @@ class Planner {
   }
 
   // A call may have fewer rows than the graph, and another order then.
-  uint64_t arranged_bytes(int64_t most_rows, int64_t cols) const {
-    int64_t most = 0;
+  void reserve_codes(int64_t most_rows, int64_t cols) {
+    int64_t plain = 0, arranged = 0;
     for (int64_t rows = 1; rows <= most_rows && cols > 0; ++rows) {
-      const CodeOrder* order = kernels_.code_order(rows);
-      if (order == nullptr) continue;
-      most = std::max(most, (rows + order->group - 1) / order->group * order->group_bytes(cols));
+      if (const CodeOrder* order = kernels_.code_order(rows); order != nullptr) {
+        arranged = std::max(arranged, (rows + order->group - 1) / order->group * order->group_bytes(cols));
+      } else {
+        plain = rows * cols;
+      }
     }
-    return static_cast<uint64_t>(most);
+    plan_.codes_offset = reserve(static_cast<uint64_t>(plain));
+    plan_.scales_offset = reserve(static_cast<uint64_t>(most_rows) * sizeof(float));
+    plan_.arranged_offset = reserve(static_cast<uint64_t>(arranged));
+    const int64_t group = arranged > 0 ? kMaxCodeGroup * cols : 0;
+    plan_.scratch = std::max(plan_.scratch, plan_.group_codes_offset + static_cast<uint64_t>(group));
   }
 
   Status add_scratch() {
@@ -329,9 +370,7 @@ class Planner {
         has_window = has_window || op.attributes.window > 0;
       }
     }
-    plan_.codes_offset = reserve(code_rows * static_cast<uint64_t>(widest));
-    plan_.scales_offset = reserve(code_rows * sizeof(float));
-    plan_.arranged_offset = reserve(arranged_bytes(static_cast<int64_t>(code_rows), widest));
+    reserve_codes(static_cast<int64_t>(code_rows), widest);
     plan_.mask_end_offset = reserve(tokens * sizeof(int64_t));
     plan_.plain_slots_offset = reserve(tokens * sizeof(int64_t));
     if (has_window) {

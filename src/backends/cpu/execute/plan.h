@@ -33,16 +33,18 @@ struct Step {
   enum class Kind : uint8_t {
     kRows,    // Ops in which a row depends on no other: a thread takes a few rows through all of them.
     kLinear,  // Linear layers that read the same input; `gated`: two such layers and behind them the product of their
-              // outputs, one of them through an activation function.
+              // outputs, one of them through an activation function; `added`: one layer and behind it the sum of
+              // its output and that.
     kAttention,  // One op.
     kMask,       // One op.
   };
   Kind kind = Kind::kRows;
   std::vector<uint32_t> ops;  // Indices into the graph. kRows may have none.
-  bool tail = false;       // After the last op that looks across tokens: only the rows the caller reads are computed.
-  bool gated = false;      // kLinear
-  int64_t quantizes = -1;  // kRows: the linear layer whose input becomes codes at the end of this step, or -1.
-  int64_t row_cost = 0;    // kRows: elements of one row, in all ops.
+  bool tail = false;        // After the last op that looks across tokens: only the rows the caller reads are computed.
+  bool gated = false;       // kLinear
+  ir::TensorId added = -1;  // kLinear
+  int64_t quantizes = -1;   // kRows: the linear layer whose input becomes codes at the end of this step, or -1.
+  int64_t row_cost = 0;     // kRows: elements of one row, in all ops.
 };
 
 struct MethodPlan {
@@ -54,21 +56,23 @@ struct MethodPlan {
   ir::TensorId positions = -1;  // The input that says which rows are padding, or -1.
   uint64_t arena_bytes = 0;
   // Shared by all linear layers with quantized input, after the arena's activations.
-  uint64_t codes_offset = 0;
+  uint64_t codes_offset = 0;  // Of calls whose codes the kernels read as they are.
   uint64_t scales_offset = 0;
   uint64_t arranged_offset = 0;     // The codes in the kernels' order.
   uint64_t mask_end_offset = 0;     // int64 per token: one past the last visible slot.
   uint64_t plain_slots_offset = 0;  // int64 per token: so many slots from the first on have a mask of 0.
   uint64_t window_mask_offset = 0;  // f32 [tokens, context], if a layer has a window.
   // Bytes per thread, of which one kind is in use at a time: `scratch` is as much as the largest.
+  uint64_t group_codes_offset = 0;  // The codes of a group of rows, behind what is local to a kRows step.
   uint64_t linear_scratch = 0;
   uint64_t gate_scratch =
       0;  // Behind linear_scratch: what a task computes of a gate; as much again for the other layer.
   uint64_t scratch = 0;
 };
 
-// Rows that go through the ops of a kRows step together at most: few enough to stay in a core's cache from op to op.
-inline constexpr int64_t kRowsTogether = kMaxCodeGroup;
+// Rows that go through the ops of a kRows step together at most: few enough to stay in a core's first-level cache from
+// op to op.
+inline constexpr int64_t kRowsTogether = 4;
 // Outputs of a gate that a task computes at a time: 128 KB, as many of the other layer, and the weights are in the
 // second-level cache together.
 inline constexpr int64_t kGateFloats = 1 << 15;

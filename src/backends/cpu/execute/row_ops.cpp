@@ -43,13 +43,18 @@ Status StepRunner::check_rows(const Step& step, Rows rows) const {
 void StepRunner::run_rows(const Step& step, Rows rows) {
   const Op* const layer = step.quantizes < 0 ? nullptr : &graph_.ops[static_cast<size_t>(step.quantizes)];
   const CodeOrder* const order = layer == nullptr ? nullptr : kernels_.code_order(rows.count * code_rows(*layer));
-  const int64_t together = order == nullptr ? kRowsTogether : order->group / code_rows(*layer);
+  const int64_t together = order == nullptr ? kMaxCodeGroup : order->group / code_rows(*layer);
   const int64_t parts = (rows.count + together - 1) / together;
   const auto run_part = [&](int64_t i, int thread) {
-    const int64_t begin = rows.begin + i * together;
-    const Rows part{begin, std::min(together, rows.begin + rows.count - begin), scratch(thread)};
-    for (const uint32_t index : step.ops) row_op(graph_.ops[index], part);
-    if (layer != nullptr) quantize(*layer, rows, part);
+    const int64_t begin = rows.begin + i * together, end = std::min(begin + together, rows.begin + rows.count);
+    uint8_t* const codes = order == nullptr ? nullptr : scratch(thread) + plan_.group_codes_offset;
+    const Rows group{begin, end - begin, codes};
+    for (int64_t row = begin; row < end; row += kRowsTogether) {
+      const Rows part{row, std::min(kRowsTogether, end - row), scratch(thread)};
+      for (const uint32_t index : step.ops) row_op(graph_.ops[index], part);
+      if (layer != nullptr) quantize(*layer, rows, group, part);
+    }
+    if (order != nullptr) arrange(*layer, *order, rows, group);
   };
   if (rows.count * step.row_cost < kWorthSharing) {
     for (int64_t i = 0; i < parts; ++i) run_part(i, 0);
@@ -71,20 +76,24 @@ void StepRunner::row_op(const Op& op, Rows rows) {
   }
 }
 
-// `part` of the rows of a linear layer's input. Codes are kept for the rows of this call only.
-void StepRunner::quantize(const Op& op, Rows rows, Rows part) {
+// `part` of the rows of a linear layer's input. Codes are kept for the rows of this call only: all of them, or those of
+// the group that the thread is at, where the kernels want them arranged.
+void StepRunner::quantize(const Op& op, Rows rows, Rows group, Rows part) {
   const PackedMatrix& weight = weight_of(op);
-  const bool wide = op.attributes.wide_input;
   const int64_t cols = weight.cols, stride = weight.padded_cols(), per_token = code_rows(op);
-  const int64_t first = (part.begin - rows.begin) * per_token;
-  auto* codes = reinterpret_cast<int8_t*>(arena_ + plan_.codes_offset) + first * stride;
-  auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset) + first;
-  const auto quantize_rows = wide ? kernels_.quantize_rows_wide : kernels_.quantize_rows;
+  const auto quantize_rows = op.attributes.wide_input ? kernels_.quantize_rows_wide : kernels_.quantize_rows;
+  auto* codes = reinterpret_cast<int8_t*>(group.local == nullptr ? arena_ + plan_.codes_offset : group.local);
+  codes += (part.begin - (group.local == nullptr ? rows.begin : group.begin)) * per_token * stride;
+  auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset) + (part.begin - rows.begin) * per_token;
   quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, codes, stride, scales);
-  if (const CodeOrder* order = kernels_.code_order(rows.count * per_token); order != nullptr) {
-    uint8_t* const group = arena_ + plan_.arranged_offset + first / order->group * order->group_bytes(stride);
-    order->arrange(codes, stride, part.count * per_token, stride, group);
-  }
+}
+
+// The codes of a whole group of rows.
+void StepRunner::arrange(const Op& op, const CodeOrder& order, Rows rows, Rows group) {
+  const int64_t stride = weight_of(op).padded_cols(), per_token = code_rows(op);
+  const int64_t index = (group.begin - rows.begin) * per_token / order.group;
+  order.arrange(reinterpret_cast<const int8_t*>(group.local), stride, group.count * per_token, stride,
+                arena_ + plan_.arranged_offset + index * order.group_bytes(stride));
 }
 
 void StepRunner::embedding(const Op& op, Rows rows) {
@@ -148,10 +157,11 @@ void StepRunner::rope(const Op& op, Rows rows) {
   const int64_t dim = op.attributes.head_dim;
   const float* cos = floats(op.inputs[1], rows);
   const float* sin = floats(op.inputs[2], rows);
+  const float* x = floats(op.inputs[0], rows);
   float* y = floats(op.outputs[0], rows);
-  std::copy_n(floats(op.inputs[0], rows), rows.count * width, y);
   for (int64_t n = 0; n < rows.count; ++n) {
-    kernels_.rope(y + n * width, width / dim, dim, half, cos + n * half, sin + n * half, op.attributes.interleaved);
+    kernels_.rope(x + n * width, width / dim, dim, half, cos + n * half, sin + n * half, op.attributes.interleaved,
+                  y + n * width);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "backends/cpu/execute/wide_linear.h"
 #include "base/error.h"
@@ -21,6 +22,8 @@ using ir::TensorRole;
 constexpr int64_t kLinearWorthSharing = 1 << 18;
 // Tasks per thread in a loop, so that a thread that falls behind leaves its share to the others.
 constexpr int64_t kTasksPerThread = 8;
+// Rows of a gate's product that are fetched ahead, to be written.
+constexpr int64_t kRowsAhead = 8;
 // From so many slots on the tokens of an attention task are many.
 constexpr int64_t kLongContext = 2048;
 
@@ -115,15 +118,18 @@ Status StepRunner::run_step(const Step& step, Rows rows) {
 QuantizedRows StepRunner::quantized(const Op& op, int64_t rows) const {
   QuantizedRows input;
   if (!op.attributes.quantize_input) return input;
-  input.codes = reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset);
   input.stride = weight_of(op).padded_cols();
   input.scales = reinterpret_cast<const float*>(arena_ + plan_.scales_offset);
-  if (kernels_.code_order(rows * code_rows(op)) != nullptr) input.arranged = arena_ + plan_.arranged_offset;
+  if (kernels_.code_order(rows * code_rows(op)) != nullptr) {
+    input.arranged = arena_ + plan_.arranged_offset;
+  } else {
+    input.codes = reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset);
+  }
   return input;
 }
 
 void StepRunner::linear_panels(const Op& op, int64_t begin, int64_t end, Rows rows, const QuantizedRows& input,
-                               int thread, float* y, int64_t y_stride) {
+                               int thread, float* y, int64_t y_stride, const float* added) {
   const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
   LinearTask work;
   work.weight = &matrix;
@@ -135,6 +141,7 @@ void StepRunner::linear_panels(const Op& op, int64_t begin, int64_t end, Rows ro
   work.quantized = input;
   work.bias = op.inputs.size() == 3 ? floats(op.inputs[2]) : nullptr;
   work.y = y - begin * kPanelRows;  // Rows of other panels are not touched.
+  work.added = added == nullptr ? nullptr : added - begin * kPanelRows;
   work.y_stride = y_stride;
   work.scratch = scratch(thread);
   op.attributes.wide_input ? wide_linear(kernels_, work) : kernels_.linear(work);
@@ -147,19 +154,24 @@ void StepRunner::linear(const Step& step, Rows rows) {
     gated_linear(step, rows, input);
     return;
   }
+  const Op& last = graph_.ops[step.ops.back()];
+  const float* const added = step.added < 0 ? nullptr : floats(step.added, rows);
+  const std::span layers(step.ops.data(), step.ops.size() - (added == nullptr ? 0 : 1));
   // Tasks are runs of panels over all the matrices of the step.
   int64_t panels = 0;
-  for (const uint32_t index : step.ops) panels += weight_of(graph_.ops[index]).panels();
+  for (const uint32_t index : layers) panels += weight_of(graph_.ops[index]).panels();
   const bool alone = panels * kPanelRows * weight_of(first).cols * rows.count < kLinearWorthSharing;
   const int64_t tasks = alone ? 1 : std::min<int64_t>(panels, pool_.size() * kTasksPerThread);
   pool_.run(tasks, [&](int64_t task, int thread) {
     int64_t begin = panels * task / tasks, end = panels * (task + 1) / tasks;
-    for (const uint32_t index : step.ops) {
+    for (const uint32_t index : layers) {
       const Op& op = graph_.ops[index];
       const int64_t there = weight_of(op).panels(), here = std::min(end, there);
       if (begin < here) {
-        float* const y = floats(op.outputs[0], rows) + begin * kPanelRows;
-        linear_panels(op, begin, here, rows, input, thread, y, weight_of(op).rows);
+        const int64_t row = begin * kPanelRows;
+        float* const y = floats((added == nullptr ? op : last).outputs[0], rows) + row;
+        linear_panels(op, begin, here, rows, input, thread, y, weight_of(op).rows,
+                      added == nullptr ? nullptr : added + row);
       }
       begin = std::max<int64_t>(0, begin - there);
       end -= there;
@@ -186,7 +198,12 @@ void StepRunner::gated_linear(const Step& step, Rows rows, const QuantizedRows& 
     linear_panels(gate, begin, end, rows, input, thread, a, stride);
     linear_panels(up, begin, end, rows, input, thread, b, stride);
     const int64_t from = begin * kPanelRows, count = std::min(end * kPanelRows, width) - from;
-    for (int64_t n = 0; n < rows.count; ++n) multiply(a + n * stride, b + n * stride, count, y + n * width + from);
+    for (int64_t n = 0; n < rows.count; ++n) {
+      // Far apart, so that no CPU fetches them ahead by itself.
+      const float* const ahead = y + std::min(n + kRowsAhead, rows.count - 1) * width + from;
+      for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(ahead + i, 1);
+      multiply(a + n * stride, b + n * stride, count, y + n * width + from);
+    }
   };
   if (alone) {
     for (int64_t task = 0; task < tasks; ++task) run_task(task, 0);

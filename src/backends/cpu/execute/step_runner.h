@@ -27,7 +27,7 @@ class StepRunner {
   struct Rows {
     int64_t begin = 0;
     int64_t count = 0;
-    uint8_t* local = nullptr;  // Where tensors that live within a step have theirs.
+    uint8_t* local = nullptr;  // Where tensors that live within a step have theirs; of a group of rows, its codes.
   };
 
   // Which layers' mask by slot it is; those of one model mostly have the same.
@@ -44,9 +44,10 @@ class StepRunner {
   Status run_step(const Step& step, Rows rows);
   void linear(const Step& step, Rows rows);
   void gated_linear(const Step& step, Rows rows, const QuantizedRows& input);
-  // The rows of panels [begin, end) of a layer, to y: where the first of them goes for the first token.
+  // The rows of panels [begin, end) of a layer, to y: where the first of them goes for the first token. `added`
+  // likewise: where what is added to it stands, or null.
   void linear_panels(const ir::Op& op, int64_t begin, int64_t end, Rows rows, const QuantizedRows& input, int thread,
-                     float* y, int64_t y_stride);
+                     float* y, int64_t y_stride, const float* added = nullptr);
   void attention(const ir::Op& op, Rows rows);
   Status mask_to_float(const ir::Op& op);
   void find_mask_ends(const float* mask);
@@ -56,7 +57,8 @@ class StepRunner {
   Status check_rows(const Step& step, Rows rows) const;
   void run_rows(const Step& step, Rows rows);
   void row_op(const ir::Op& op, Rows rows);
-  void quantize(const ir::Op& op, Rows rows, Rows part);
+  void quantize(const ir::Op& op, Rows rows, Rows group, Rows part);
+  void arrange(const ir::Op& op, const CodeOrder& order, Rows rows, Rows group);
   void norm(const ir::Op& op, Rows rows);
   void elementwise(const ir::Op& op, Rows rows);
   void rope_table(const ir::Op& op, Rows rows);

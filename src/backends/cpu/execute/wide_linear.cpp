@@ -44,16 +44,19 @@ void wide_linear(const KernelTable& kernels, const LinearTask& task) {
     halves.panel_begin = 0;
     halves.panel_end = panels;
     halves.tokens = 2 * task.tokens;
-    halves.bias = nullptr;
+    halves.bias = halves.added = nullptr;
     halves.y = sums;
     halves.y_stride = part.rows;
     halves.scratch = task.scratch + sums_bytes(*task.weight, task.tokens);
     kernels.linear(halves);
     for (int64_t t = 0; t < task.tokens; ++t) {
-      const float* upper = sums + 2 * t * part.rows;
-      float* y = task.y + t * task.y_stride + first;
+      float* upper = sums + 2 * t * part.rows;
+      const int64_t at = t * task.y_stride + first;
+      // What is added may lie where the results go: these are written last.
+      float* const y = task.added == nullptr ? task.y + at : upper;
       kernels.add(upper, upper + part.rows, part.rows, y);
       if (task.bias != nullptr) kernels.add(y, task.bias + first, part.rows, y);
+      if (task.added != nullptr) kernels.add(y, task.added + at, part.rows, task.y + at);
     }
   }
 }

@@ -41,12 +41,17 @@ void softcap(const float* x, float cap, int64_t count, float* y) {
   map1(x, count, y, [cap](F v) { return set1(cap) * tanh_vector(v / set1(cap)); });
 }
 
+// So many floats are fetched ahead where a row is read for the first time: the next one lies behind it mostly, and CPUs
+// do not fetch across pages by themselves.
+constexpr int64_t kFetchAhead = 1024;
+
 // Sum over a row of op(vector), in four interleaved vector sums: an order that depends on the length only.
 template <typename Op>
 inline float sum_row(const float* x, int64_t count, Op op) {
   F sums[4] = {};
   int64_t i = 0;
   for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    for (int64_t j = 0; j < 4 * kLanes; j += 16) __builtin_prefetch(x + i + j + kFetchAhead);
     for (int j = 0; j < 4; ++j) sums[j] = sums[j] + op(load(x + i + j * kLanes), kLanes);
   }
   for (int j = 0; i + kLanes <= count; i += kLanes, ++j) sums[j] = sums[j] + op(load(x + i), kLanes);
@@ -79,28 +84,30 @@ void layer_norm(const float* x, int64_t rows, int64_t dim, const float* weight, 
   }
 }
 
-void rope(float* x, int64_t heads, int64_t dim, int64_t half, const float* cos, const float* sin, bool interleaved) {
-  for (int64_t head = 0; head < heads; ++head, x += dim) {
+void rope(const float* x, int64_t heads, int64_t dim, int64_t half, const float* cos, const float* sin,
+          bool interleaved, float* y) {
+  for (int64_t head = 0; head < heads; ++head, x += dim, y += dim) {
+    if (const int64_t rest = dim - 2 * half; rest > 0 && x != y) {
+      __builtin_memcpy(y + 2 * half, x + 2 * half, static_cast<size_t>(rest) * sizeof(float));
+    }
     if (interleaved) {
       for (int64_t i = 0; i < half; ++i) {
         const float a = x[2 * i], b = x[2 * i + 1];
-        x[2 * i] = a * cos[i] - b * sin[i];
-        x[2 * i + 1] = b * cos[i] + a * sin[i];
+        y[2 * i] = a * cos[i] - b * sin[i];
+        y[2 * i + 1] = b * cos[i] + a * sin[i];
       }
       continue;
     }
-    float* first = x;
-    float* second = x + half;
     int64_t i = 0;
     for (; i + kLanes <= half; i += kLanes) {
-      const F a = load(first + i), b = load(second + i), c = load(cos + i), s = load(sin + i);
-      store(first + i, a * c - b * s);
-      store(second + i, b * c + a * s);
+      const F a = load(x + i), b = load(x + half + i), c = load(cos + i), s = load(sin + i);
+      store(y + i, a * c - b * s);
+      store(y + half + i, b * c + a * s);
     }
     if (const int64_t n = half - i; n > 0) {
-      const F a = load_n(first + i, n), b = load_n(second + i, n), c = load_n(cos + i, n), s = load_n(sin + i, n);
-      store_n(first + i, a * c - b * s, n);
-      store_n(second + i, b * c + a * s, n);
+      const F a = load_n(x + i, n), b = load_n(x + half + i, n), c = load_n(cos + i, n), s = load_n(sin + i, n);
+      store_n(y + i, a * c - b * s, n);
+      store_n(y + half + i, b * c + a * s, n);
     }
   }
 }
@@ -112,6 +119,7 @@ inline uint32_t max_magnitude_bits(const float* x, int64_t count) {
   I largest = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
+    if (i % 16 == 0) __builtin_prefetch(x + i + kFetchAhead);
     const I bits = (I)((U)load(x + i) & 0x7fffffffu);
     largest = bits > largest ? bits : largest;
   }

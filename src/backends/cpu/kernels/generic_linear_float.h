@@ -61,11 +61,16 @@ inline void float_tile(const LinearTask& task, const uint8_t* weights, int64_t p
       for (int v = 0; v < kPanelVectors; ++v) {
         const int64_t row = (panel + p) * kPanelRows + v * kLanes;
         const int64_t left = task.weight->rows - row;
-        float* y = task.y + (token + t) * task.y_stride + row;
+        const int64_t at = (token + t) * task.y_stride + row;
+        F y = total[t][p][v];
         if (left >= kLanes) {
-          store(y, task.bias == nullptr ? total[t][p][v] : total[t][p][v] + load(task.bias + row));
+          if (task.bias != nullptr) y = y + load(task.bias + row);
+          if (task.added != nullptr) y = y + load(task.added + at);
+          store(task.y + at, y);
         } else if (left > 0) {
-          store_n(y, task.bias == nullptr ? total[t][p][v] : total[t][p][v] + load_n(task.bias + row, left), left);
+          if (task.bias != nullptr) y = y + load_n(task.bias + row, left);
+          if (task.added != nullptr) y = y + load_n(task.added + at, left);
+          store_n(task.y + at, y, left);
         }
       }
     }

@@ -17,10 +17,11 @@ namespace tandem::cpu {
 
 // Rows of activations as int8, one scale per row: x ~ scale * code, code in -127..127.
 struct QuantizedRows {
-  const int8_t* codes = nullptr;  // [rows, stride], zero from cols up to the padded cols of the weight.
+  // [rows, stride], zero from cols up to the padded cols of the weight. Not read where `arranged` is.
+  const int8_t* codes = nullptr;
   int64_t stride = 0;             // A multiple of kColAlign.
   const float* scales = nullptr;  // [rows]
-  // The same codes in the table's CodeOrder, where it has one for so many tokens.
+  // The codes in the table's CodeOrder, where it has one for so many tokens.
   const uint8_t* arranged = nullptr;
 };
 
@@ -35,8 +36,8 @@ struct CodeOrder {
   void (*arrange)(const int8_t* codes, int64_t stride, int64_t tokens, int64_t padded_cols, uint8_t* out) = nullptr;
 };
 
-// What a linear layer computes: y[n, row] = sum over cols x[n, col] * w[row, col] (+ bias[row]), for all n tokens and
-// the rows of panels [panel_begin, panel_end). Rows beyond w.rows are never written.
+// What a linear layer computes: y[n, row] = sum over cols x[n, col] * w[row, col] (+ bias[row]) (+ added[n, row]), for
+// all n tokens and the rows of panels [panel_begin, panel_end). Rows beyond w.rows are never written.
 struct LinearTask {
   const PackedMatrix* weight = nullptr;
   int64_t panel_begin = 0;
@@ -46,6 +47,8 @@ struct LinearTask {
   int64_t x_stride = 0;
   QuantizedRows quantized;  // kI8, kLpbq4.
   const float* bias = nullptr;
+  const float* added =
+      nullptr;         // [tokens, y_stride], may be y. Behind the bias, and rounded like an addition of its own.
   float* y = nullptr;  // [tokens, y_stride]
   int64_t y_stride = 0;
   uint8_t* scratch = nullptr;  // linear_scratch_bytes() of this thread, 64-byte aligned.
@@ -122,10 +125,10 @@ struct KernelTable {
   void (*gelu_tanh_mul)(const float* gate, const float* up, int64_t count, float* y);
   void (*softcap)(const float* x, float cap, int64_t count, float* y);
 
-  // Rotates the first 2 * half entries of each of `heads` heads of `dim` entries of one token, in place.
-  // Half-split pairs (i, i + half), or interleaved pairs (2i, 2i + 1).
-  void (*rope)(float* x, int64_t heads, int64_t dim, int64_t half, const float* cos, const float* sin,
-               bool interleaved);
+  // Rotates the first 2 * half entries of each of `heads` heads of `dim` entries of one token; the others stay as they
+  // are. Half-split pairs (i, i + half), or interleaved pairs (2i, 2i + 1). y may be x.
+  void (*rope)(const float* x, int64_t heads, int64_t dim, int64_t half, const float* cos, const float* sin,
+               bool interleaved, float* y);
 
   // Stores one row of `dim` floats as row `slot` of a KV head.
   void (*store_key)(const float* row, int64_t dim, int64_t slot, const KvHead& head);

@@ -95,10 +95,11 @@ void linear_block(const LinearTask& task, const uint8_t* x, const uint8_t* weigh
   auto* sums = reinterpret_cast<int32_t*>(task.scratch);
   multiply_block<G, P>(x, weights, padded(task.weight->cols), sums);
   const int64_t count = task.tokens - token < G * kTileRows ? task.tokens - token : G * kTileRows;
+  const SumsWriter<P> writer(task, panel);
   for (int64_t t = 0; t < count; ++t) {
-    for (int p = 0; p < P; ++p) {
-      store_sums(task, panel + p, token + t, _mm512_loadu_si512(sums + (t * P + p) * kPanelRows));
-    }
+    __m512i row[1][P];
+    for (int p = 0; p < P; ++p) row[0][p] = _mm512_loadu_si512(sums + (t * P + p) * kPanelRows);
+    writer.write(token + t, row);
   }
 }
 
@@ -164,8 +165,10 @@ void linear_int_amx(const LinearTask& task) {
       for (int64_t p = 0; p < panels; ++p) expand_panel<kSigned>(w, begin + p, expanded + p * panel_bytes);
       weights = expanded;
     }
+    NextPanels next(w, begin + panels, panels, (task.tokens + 2 * kTileRows - 1) / (2 * kTileRows));
     int64_t token = 0;
     for (; token + kTileRows < task.tokens; token += 2 * kTileRows) {
+      next.fetch_part();
       linear_groups<2>(task, weights, begin, panels, token);
     }
     if (token < task.tokens) linear_groups<1>(task, weights, begin, panels, token);

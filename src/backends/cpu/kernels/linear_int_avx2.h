@@ -31,7 +31,9 @@ inline void store_sums(const LinearTask& task, int64_t row, int64_t token, __m25
       _mm256_mul_ps(_mm256_loadu_ps(task.weight->scales + row), _mm256_set1_ps(task.quantized.scales[token]));
   __m256 y = _mm256_mul_ps(_mm256_cvtepi32_ps(sums), factor);
   if (task.bias != nullptr) y = _mm256_add_ps(y, _mm256_maskload_ps(task.bias + row, mask));
-  _mm256_maskstore_ps(task.y + token * task.y_stride + row, mask, y);
+  const int64_t at = token * task.y_stride + row;
+  if (task.added != nullptr) y = _mm256_add_ps(y, _mm256_maskload_ps(task.added + at, mask));
+  _mm256_maskstore_ps(task.y + at, mask, y);
 }
 
 }  // namespace

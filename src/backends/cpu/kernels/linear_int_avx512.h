@@ -11,17 +11,62 @@ namespace {
 
 inline int64_t padded(int64_t cols) { return (cols + kColAlign - 1) / kColAlign * kColAlign; }
 
-// The sums of one token and panel, scaled, to y.
-inline void store_sums(const LinearTask& task, int64_t panel, int64_t token, __m512i sums) {
-  const int64_t row = panel * kPanelRows;
-  const int64_t left = task.weight->rows - row;
-  const __mmask16 mask = left >= kPanelRows ? __mmask16{0xffff} : static_cast<__mmask16>((1u << left) - 1);
-  const __m512 factor =
-      _mm512_mul_ps(_mm512_loadu_ps(task.weight->scales + row), _mm512_set1_ps(task.quantized.scales[token]));
-  __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), factor);
-  if (task.bias != nullptr) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, task.bias + row));
-  _mm512_mask_storeu_ps(task.y + token * task.y_stride + row, mask, y);
-}
+// Scales the sums of P panels and writes them to y. What is the same for all tokens is read once: the compiler must
+// otherwise take it that each store to y changes the task, which cost 2 % of the time of a layer with 1024 columns.
+template <int P>
+class SumsWriter {
+ public:
+  SumsWriter(const LinearTask& task, int64_t panel)
+      : token_scales_(task.quantized.scales),
+        has_bias_(task.bias != nullptr),
+        added_(task.added == nullptr ? nullptr : task.added + panel * kPanelRows),
+        y_(task.y + panel * kPanelRows),
+        stride_(task.y_stride) {
+    TANDEM_UNROLL for (int p = 0; p < P; ++p) {
+      const int64_t row = (panel + p) * kPanelRows, left = task.weight->rows - row;
+      masks_[p] = left >= kPanelRows ? __mmask16{0xffff} : static_cast<__mmask16>((1u << left) - 1);
+      scales_[p] = _mm512_loadu_ps(task.weight->scales + row);
+      bias_[p] = has_bias_ ? _mm512_maskz_loadu_ps(masks_[p], task.bias + row) : _mm512_setzero_ps();
+    }
+  }
+
+  // Of T tokens.
+  template <int T>
+  void write(int64_t token, const __m512i (&sums)[T][P]) const {
+    if (!has_bias_ && added_ == nullptr) {
+      write_as<T, false>(token, sums);
+    } else {
+      write_as<T, true>(token, sums);
+    }
+  }
+
+ private:
+  template <int T, bool Adds>
+  void write_as(int64_t token, const __m512i (&sums)[T][P]) const {
+    int64_t at = token * stride_;
+    TANDEM_UNROLL for (int t = 0; t < T; ++t, at += stride_) {
+      const __m512 scale = _mm512_set1_ps(token_scales_[token + t]);
+      asm("" : "+r"(at));  // GCC 12 computes the places of all results first and spills them otherwise.
+      TANDEM_UNROLL for (int p = 0; p < P; ++p) {
+        __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[t][p]), _mm512_mul_ps(scales_[p], scale));
+        if constexpr (Adds) {
+          // Not a bias of 0 where there is none: -0 would become 0.
+          if (has_bias_) y = _mm512_add_ps(y, bias_[p]);
+          if (added_ != nullptr) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(masks_[p], added_ + at + p * kPanelRows));
+        }
+        _mm512_mask_storeu_ps(y_ + at + p * kPanelRows, masks_[p], y);
+      }
+    }
+  }
+
+  const float* token_scales_;
+  bool has_bias_;
+  const float* added_;
+  float* y_;
+  int64_t stride_;
+  __mmask16 masks_[P];
+  __m512 scales_[P], bias_[P];
+};
 
 // How many panels, a multiple of `step`, have at most so many bytes as int8: they stay in the second-level cache while
 // all tokens pass by.
@@ -29,6 +74,30 @@ inline int64_t panels_at_once(int64_t cols, int64_t bytes, int64_t step) {
   const int64_t panels = bytes / (kPanelRows * cols) / step * step;
   return panels < step ? step : panels;
 }
+
+// The packed panels that will probably be wanted next, the `count` ones behind panel `end`, are brought into the
+// second-level cache a part at a time, while the ones before them are multiplied: making bytes of them waits for memory
+// otherwise.
+class NextPanels {
+ public:
+  // In so many parts.
+  NextPanels(const PackedMatrix& w, int64_t end, int64_t count, int64_t parts) {
+    const int64_t panel_bytes = kPanelRows * padded(w.cols) / (w.format == WeightFormat::kLpbq4 ? 2 : 1);
+    const int64_t panels = (w.rows + kPanelRows - 1) / kPanelRows, last = end + count < panels ? end + count : panels;
+    at_ = w.data + (end < last ? end : last) * panel_bytes;
+    end_ = w.data + last * panel_bytes;
+    part_ = ((end_ - at_) / parts + 64) / 64 * 64;
+  }
+  void fetch_part() {
+    const uint8_t* const stop = end_ - at_ < part_ ? end_ : at_ + part_;
+    for (; at_ < stop; at_ += 64) _mm_prefetch(reinterpret_cast<const char*>(at_), _MM_HINT_T1);
+  }
+
+ private:
+  const uint8_t* at_;
+  const uint8_t* end_;
+  int64_t part_;
+};
 
 // Whether the bytes of an expanded panel are the weights, or weights + 128 (for a multiplier that wants them unsigned).
 enum Expanded { kSigned, kPlus128 };

@@ -123,9 +123,7 @@ void nibble_tile(const LinearTask& task, int64_t panel, int64_t token, const int
     data += G * 64;
     x += 8 * G;
   }
-  TANDEM_UNROLL for (int t = 0; t < T; ++t) {
-    TANDEM_UNROLL for (int p = 0; p < P; ++p) store_sums(task, panel + p, token + t, total[t][p]);
-  }
+  SumsWriter<P>(task, panel).write(token, total);
 }
 
 template <int G>
@@ -185,9 +183,7 @@ void byte_tile(const LinearTask& task, const uint8_t* weights, int64_t panel, in
       TANDEM_UNROLL for (int p = 0; p < P; ++p) sum[t][p] = dot4(sum[t][p], w[p], input);
     }
   }
-  TANDEM_UNROLL for (int t = 0; t < T; ++t) {
-    TANDEM_UNROLL for (int p = 0; p < P; ++p) store_sums(task, panel + p, token + t, sum[t][p]);
-  }
+  SumsWriter<P>(task, panel).write(token, sum);
 }
 
 // `tokens` <= T tokens, with the tile of just that many.
@@ -267,12 +263,15 @@ void linear_many(const LinearTask& task) {
       }
     }
     const uint8_t* group = task.quantized.arranged;
+    const int64_t tiles = (panels + kGemmPanels - 1) / kGemmPanels * ((task.tokens + kGemmTokens - 1) / kGemmTokens);
+    NextPanels next(w, begin + panels, panels, tiles);
     for (int64_t token = 0; token < task.tokens; token += kGemmTokens, group += group_bytes(cols)) {
       const int64_t tokens = task.tokens - token < kGemmTokens ? task.tokens - token : kGemmTokens;
       const auto* sums = reinterpret_cast<const int32_t*>(group);
       const auto* x = reinterpret_cast<const int8_t*>(group + kSumsBytes);
       int64_t p = 0;
       for (; p + kGemmPanels <= panels; p += kGemmPanels) {
+        next.fetch_part();
         byte_tokens<kGemmTokens, kGemmPanels, kArranged, kPlus128>(task, bytes + p * panel_bytes, begin + p, token,
                                                                    tokens, x, sums);
       }

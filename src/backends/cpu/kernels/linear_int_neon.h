@@ -56,15 +56,21 @@ inline void store_sums(const LinearTask& task, int64_t row, int64_t token, int32
   const int64_t left = task.weight->rows - row;
   if (left <= 0) return;
   const float32x4_t factor = vmulq_n_f32(vld1q_f32(task.weight->scales + row), task.quantized.scales[token]);
-  const float32x4_t product = vmulq_f32(vcvtq_f32_s32(sums), factor);
-  float* const y = task.y + token * task.y_stride + row;
+  float32x4_t product = vmulq_f32(vcvtq_f32_s32(sums), factor);
+  const int64_t at = token * task.y_stride + row;
   if (left >= 4) {
-    vst1q_f32(y, task.bias == nullptr ? product : vaddq_f32(product, vld1q_f32(task.bias + row)));
+    if (task.bias != nullptr) product = vaddq_f32(product, vld1q_f32(task.bias + row));
+    if (task.added != nullptr) product = vaddq_f32(product, vld1q_f32(task.added + at));
+    vst1q_f32(task.y + at, product);
     return;
   }
   float last[4];
   vst1q_f32(last, product);
-  for (int64_t i = 0; i < left; ++i) y[i] = task.bias == nullptr ? last[i] : last[i] + task.bias[row + i];
+  for (int64_t i = 0; i < left; ++i) {
+    if (task.bias != nullptr) last[i] += task.bias[row + i];
+    if (task.added != nullptr) last[i] += task.added[at + i];
+    task.y[at + i] = last[i];
+  }
 }
 
 // Calls tile.template run<T>(token) for the largest T and then for what is left of `tokens`.

@@ -75,7 +75,9 @@ void linear_int_portable(const LinearTask& task) {
         const float factor = w.scales[first + row] * task.quantized.scales[token];
         float y = static_cast<float>(dot(expanded + row * cols, x, cols)) * factor;
         if (task.bias != nullptr) y += task.bias[first + row];
-        task.y[token * task.y_stride + first + row] = y;
+        const int64_t at = token * task.y_stride + first + row;
+        if (task.added != nullptr) y += task.added[at];
+        task.y[at] = y;
       }
     }
   }
