@@ -50,7 +50,8 @@ TEST_P(GoldenOnCpu, LengthOfPrefillDoesNotChangeABit) {
   const auto prompt = test::golden_prompt(GetParam());
   for (const cpu::KernelTable* kernels : cpu::available_kernels()) {
     const test::ScopedIsa isa(kernels->isa);
-    for (const char* recipe : {"fp32", "fp16", "w8", "w4", R"({"base": "w4", "activations": "int16"})"}) {
+    for (const char* recipe :
+         {"fp32", "fp16", "w8", "w4", R"({"base": "w4", "activations": "int16"})", R"({"base": "w4", "kv": "u8"})"}) {
       SCOPED_TRACE(std::string(kernels->isa) + " " + recipe);
       const auto rows = [&](std::vector<int64_t> prefill) {
         return test::score_file(
