@@ -34,10 +34,12 @@ inline int32_t sum_of(__m128i v) {
 // factor * (sum of activations) for each run of `run` columns (16 or a multiple of 32).
 void sum_runs(const int8_t* x, int64_t cols, int64_t run, int32_t factor, int32_t* out) {
   const __m256i ones = _mm256_set1_epi8(1);
-  __m256i sums = _mm256_setzero_si256();
-  for (int64_t col = 0; col < cols; col += 32) {
-    sums = dot4(sums, ones, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + col)));
-    if ((col + 32) % run != 0) continue;
+  const int64_t step = run == 16 ? 32 : run;
+  for (int64_t begin = 0; begin < cols; begin += step) {
+    __m256i sums = _mm256_setzero_si256();
+    for (int64_t col = begin; col < begin + step; col += 32) {
+      sums = dot4(sums, ones, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + col)));
+    }
     const __m128i first = _mm256_castsi256_si128(sums), second = _mm256_extracti128_si256(sums, 1);
     if (run == 16) {
       *out++ = factor * sum_of(first);
@@ -45,7 +47,6 @@ void sum_runs(const int8_t* x, int64_t cols, int64_t run, int32_t factor, int32_
     } else {
       *out++ = factor * sum_of(_mm_add_epi32(first, second));
     }
-    sums = _mm256_setzero_si256();
   }
 }
 
