@@ -139,15 +139,26 @@ inline void quantize_query(const float* q, int64_t dim, int64_t row, const Atten
   at.query_factors[row] = step * task.scale * (task.softcap == 0.0f ? kLog2OfE : 1.0f / task.softcap);
 }
 
+// first[s] and second[s] = the two of pair s, for all slots of a tile: zeros beyond `count`.
+inline void split_pairs(const float* __restrict pairs, int64_t count, float* __restrict first,
+                        float* __restrict second) {
+  if (count == kTileSlots) {
+    for (int64_t s = 0; s < kTileSlots; ++s) {
+      first[s] = pairs[2 * s];
+      second[s] = pairs[2 * s + 1];
+    }
+    return;
+  }
+  for (int64_t s = 0; s < kTileSlots; ++s) {
+    first[s] = s < count ? pairs[2 * s] : 0.0f;
+    second[s] = s < count ? pairs[2 * s + 1] : 0.0f;
+  }
+}
+
 // What the slots of a tile have in common for all rows. Slots beyond `count` count as masked.
 inline void read_slots(const AttentionTask& task, const IntScratch& at, int64_t begin, int64_t count) {
-  for (int64_t s = 0; s < kTileSlots; ++s) {
-    const bool there = s < count;
-    at.key_scales[s] = there ? task.k.scale_and_min[2 * (begin + s)] : 0.0f;
-    at.key_minima[s] = there ? task.k.scale_and_min[2 * (begin + s) + 1] : 0.0f;
-    at.inverses[s] = there ? task.v.scale_and_min[2 * (begin + s)] : 0.0f;
-    at.ratios[s] = there ? task.v.scale_and_min[2 * (begin + s) + 1] : 0.0f;
-  }
+  split_pairs(task.k.scale_and_min + 2 * begin, count, at.key_scales, at.key_minima);
+  split_pairs(task.v.scale_and_min + 2 * begin, count, at.inverses, at.ratios);
   for (int64_t s = 0; s < kTileSlots; s += kLanes) {
     const F scale = load(at.inverses + s), low = load(at.ratios + s);
     // Rows without codes get a scale that suits the minimum.
