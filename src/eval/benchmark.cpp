@@ -149,24 +149,26 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
   for (size_t i = 0; i < prompt.size(); ++i)
     prompt[i] = static_cast<int32_t>(i * 7919 % static_cast<size_t>(engine->vocab_size()));
   const auto ignore = [](size_t, std::span<const float>) { return ok_status(); };
-  const auto feed_one_by_one = [&](std::span<const int32_t> tokens, TokenRunner::Logits wanted) -> Status {
-    for (const int32_t& token : tokens) TANDEM_TRY(runner.feed({&token, 1}, wanted, kNeverStop, ignore));
+  const auto feed_one_by_one = [&](std::span<const int32_t> tokens, TokenRunner::Logits logits) -> Status {
+    for (const int32_t& token : tokens) TANDEM_TRY(runner.feed({&token, 1}, logits, kNeverStop, ignore));
     return ok_status();
   };
 
+  // As greedy sessions do.
+  const auto wanted = runner.picks_best() ? TokenRunner::Logits::kBest : TokenRunner::Logits::kLast;
   tell("prompt", 1);
-  TANDEM_TRY(runner.feed(prompt, TokenRunner::Logits::kLast, kNeverStop, ignore));  // Faults the pages in.
+  TANDEM_TRY(runner.feed(prompt, wanted, kNeverStop, ignore));  // Faults the pages in.
   report.first_token_seconds = 1e30;
   double decode_seconds = 1e30;
   const std::vector<int32_t> next(static_cast<size_t>(options.new_tokens), prompt[0]);
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
     runner.rewind(0);
     Clock::time_point start = Clock::now();
-    TANDEM_TRY(runner.feed(prompt, TokenRunner::Logits::kLast, kNeverStop, ignore));
+    TANDEM_TRY(runner.feed(prompt, wanted, kNeverStop, ignore));
     report.first_token_seconds = std::min(report.first_token_seconds, seconds_since(start));
     tell("decoding", 2);
     start = Clock::now();
-    TANDEM_TRY(feed_one_by_one(next, TokenRunner::Logits::kLast));
+    TANDEM_TRY(feed_one_by_one(next, wanted));
     decode_seconds = std::min(decode_seconds, seconds_since(start));
   }
   report.prompt_tokens_per_second = static_cast<double>(options.prompt_tokens) / report.first_token_seconds;
@@ -176,7 +178,7 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
     const Clock::time_point start = Clock::now();
     // Of a prompt only the last token's logits are wanted, in either mode.
     TANDEM_TRY(feed_one_by_one(std::span(prompt).first(prompt.size() - 1), TokenRunner::Logits::kNone));
-    TANDEM_TRY(feed_one_by_one(std::span(prompt).last(1), TokenRunner::Logits::kLast));
+    TANDEM_TRY(feed_one_by_one(std::span(prompt).last(1), wanted));
     report.kv_first_token_seconds = seconds_since(start);
   }
   report.peak_memory_bytes = peak_memory();  // Before the bandwidth test takes its own.

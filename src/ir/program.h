@@ -17,6 +17,10 @@ struct Bindings {
   // Which rows of the outputs the caller will read. A back end may leave the others unwritten.
   int64_t first_row = 0;
   int64_t rows = 0;
+  // Only for methods of which Program::picks_best() is true, with one row: the place of that row's largest logit is
+  // written there, the first one's if there are several, -1 if no logit is above -infinity (NaN is not). "logits" may
+  // be left unwritten then.
+  int32_t* best = nullptr;
 };
 
 // Scratch memory of one caller. Not for two threads at once; make one per session.
@@ -34,6 +38,8 @@ class Program {
   virtual size_t method_count() const = 0;
   virtual const ir::Graph& method(size_t index) const = 0;
   virtual Result<std::unique_ptr<ExecutionContext>> new_context() = 0;
+  // Whether a method can be asked for the place of the largest logit alone (Bindings::best).
+  virtual bool picks_best(size_t) const { return false; }
   // Memory for a session's inputs, outputs and states that the device reads and writes without copies. Null where any
   // memory does. It must outlive the execution contexts that it is bound to.
   virtual std::shared_ptr<uint8_t> allocate_shared(uint64_t) { return nullptr; }

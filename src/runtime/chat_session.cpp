@@ -158,8 +158,9 @@ class ChatSession final : public Session {
       logits_ = logits;
       return ok_status();
     };
+    wanted_ = sampler.takes_best() && runner_.picks_best() ? TokenRunner::Logits::kBest : TokenRunner::Logits::kLast;
     const int64_t start_position = runner_.position();
-    if (Status status = feed(prompt, TokenRunner::Logits::kLast, keep); !status.ok()) {
+    if (Status status = feed(prompt, wanted_, keep); !status.ok()) {
       if (status.error().code == ErrorCode::kCancelled) {
         result.finish = FinishReason::kCancelled;
         result.prompt_tokens = runner_.position() - start_position;
@@ -176,6 +177,13 @@ class ChatSession final : public Session {
     return result;
   }
 
+  Result<int32_t> pick(Sampler& sampler) {
+    if (wanted_ == TokenRunner::Logits::kBest) {
+      return Sampler::take_best(runner_.best(), static_cast<size_t>(engine_->vocab_size()));
+    }
+    return sampler.sample(logits_, history_);
+  }
+
   // The loop: pick a token, show it, compute it. A token is computed only if another one will follow.
   Status generate_tokens(const GenerateOptions& options, Sampler& sampler, TextStream& stream, Clock::time_point start,
                          const TokenRunner::RowCallback& keep, GenerateResult& result) {
@@ -186,7 +194,7 @@ class ChatSession final : public Session {
         result.finish = FinishReason::kCancelled;
         break;
       }
-      TANDEM_ASSIGN(const int32_t token, sampler.sample(logits_, history_));
+      TANDEM_ASSIGN(const int32_t token, pick(sampler));
       if (result.tokens.empty()) {
         first = Clock::now();
         result.first_token_seconds = seconds_since(start);
@@ -212,7 +220,7 @@ class ChatSession final : public Session {
         result.finish = FinishReason::kContextFull;
         break;
       }
-      if (Status status = feed({&token, 1}, TokenRunner::Logits::kLast, keep); !status.ok()) {
+      if (Status status = feed({&token, 1}, wanted_, keep); !status.ok()) {
         if (status.error().code != ErrorCode::kCancelled) return status;
         result.finish = FinishReason::kCancelled;
         break;
@@ -230,7 +238,8 @@ class ChatSession final : public Session {
   std::shared_ptr<LoadedEngine> engine_;
   TokenRunner runner_;
   std::vector<int32_t> history_;
-  std::span<const float> logits_;  // Of the token computed last, in the runner's memory.
+  std::span<const float> logits_;                            // Of the token computed last, in the runner's memory.
+  TokenRunner::Logits wanted_ = TokenRunner::Logits::kLast;  // What the running call picks tokens from.
   std::atomic<bool> cancel_{false};
 };
 

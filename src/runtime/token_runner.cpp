@@ -12,6 +12,7 @@ TokenRunner::TokenRunner(Program& program, const MethodTable& table, MethodMemor
     : program_(&program), table_(&table), memory_(std::move(memory)), context_(std::move(context)) {
   const MethodEntry& any = table.methods().front();
   logits_.resize(static_cast<size_t>(program.method(any.index).at(any.logits_output).shape[1]));
+  picks_best_ = std::ranges::all_of(table.methods(), [&](const auto& m) { return program.picks_best(m.index); });
   if (keeps_history()) history_.reserve(static_cast<size_t>(table.context()));
 }
 
@@ -59,6 +60,7 @@ Status TokenRunner::feed(std::span<const int32_t> tokens, Logits wanted, const s
       return invalid_argument("token {} is not in the model's vocabulary of {}", token, vocabulary);
     }
   }
+  if (wanted == Logits::kBest && !picks_best()) return internal_error("this back end gives logits only");
   const auto total = static_cast<int64_t>(tokens.size());
   if (total > table_->context() - position_) {
     return resource_exhausted(
@@ -109,9 +111,10 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
     ir::fill_inputs(program_->method(method.index), method.inputs, {part, position_, is_long_}, bindings);
     const bool is_last = done + count == tokens.size();
     // Rows that nobody will read need not be computed.
-    const size_t first = wanted == Logits::kAll ? 0 : is_last && wanted == Logits::kLast ? count - 1 : count;
+    const size_t first = wanted == Logits::kAll ? 0 : is_last && wanted != Logits::kNone ? count - 1 : count;
     bindings.first_row = static_cast<int64_t>(first);
     bindings.rows = static_cast<int64_t>(count - first);
+    bindings.best = is_last && wanted == Logits::kBest ? &best_ : nullptr;
     TANDEM_TRY(context_->run(method.index, bindings));
     if (observer_) {
       TANDEM_TRY(observer_({program_->method(method.index), method, bindings, static_cast<int64_t>(count)}));
@@ -123,7 +126,7 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
     }
     position_ += static_cast<int64_t>(count);
     written_ = std::max(written_, position_);
-    TANDEM_TRY(read_rows(method, first, done, count, on_row));
+    if (wanted != Logits::kBest) TANDEM_TRY(read_rows(method, first, done, count, on_row));
     done += count;
   }
   return ok_status();

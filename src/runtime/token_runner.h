@@ -25,7 +25,12 @@ class TokenRunner {
   // The program and the table must outlive it.
   static Result<TokenRunner> create(Program& program, const MethodTable& table);
 
-  enum class Logits { kNone, kLast, kAll };
+  enum class Logits {
+    kNone,
+    kLast,
+    kAll,
+    kBest,  // Only which of the last token's is the largest, for best(). Only where picks_best().
+  };
   using RowCallback = std::function<Status(size_t index, std::span<const float> logits)>;
 
   // Computes `tokens` at position(), position() + 1, ... and calls on_row with the logits of the last or of all of
@@ -33,6 +38,11 @@ class TokenRunner {
   // then the error is kCancelled. After an error, position() tells how many tokens are in the cache: those of the calls
   // that were complete.
   Status feed(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop, const RowCallback& on_row);
+
+  // Whether the back end finds the largest logit by itself, so that logits need no memory.
+  bool picks_best() const { return picks_best_ && !observer_; }
+  // After a feed() for Logits::kBest: the first token with the largest logit, or -1 if no logit is above -infinity.
+  int32_t best() const { return best_; }
 
   // Sees every call from now on; an error ends feed(). Nothing removes it.
   using CallObserver = std::function<Status(const MethodCall& call)>;
@@ -67,6 +77,8 @@ class TokenRunner {
   bool is_stale_ = false;         // The cache is not what the tokens before position() would give.
   std::vector<int32_t> history_;  // The tokens in the cache, if they may be needed again.
   std::vector<float> logits_;
+  bool picks_best_ = false;
+  int32_t best_ = -1;
   CallObserver observer_;
 };
 

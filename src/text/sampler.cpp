@@ -205,6 +205,11 @@ void Sampler::keep_min_p() {
   std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.weight < least; });
 }
 
+Result<int32_t> Sampler::take_best(int32_t best, size_t vocabulary) {
+  if (best < 0) return invalid_argument("no token can be picked: all {} logits are -inf or NaN", vocabulary);
+  return best;
+}
+
 Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const int32_t> history) {
   if (logits.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return invalid_argument("{} logits are more than any vocabulary has", logits.size());
@@ -214,8 +219,7 @@ Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const i
     penalize(changed_, history);
     logits = changed_;
   }
-  const int32_t best = place_of_highest(logits);
-  if (best < 0) return invalid_argument("no token can be picked: all {} logits are -inf or NaN", logits.size());
+  TANDEM_ASSIGN(const int32_t best, take_best(place_of_highest(logits), logits.size()));
   const float highest = logits[static_cast<size_t>(best)];
   if (options_.temperature == 0 || std::isinf(highest)) return best;
 

@@ -27,6 +27,11 @@ class Sampler {
   // the lowest id. Fails if nothing is left to pick. Allocates only when a vocabulary is larger than any before.
   Result<int32_t> sample(std::span<const float> logits, std::span<const int32_t> history);
 
+  // Whether sample() always takes the first place of the largest logit. Who knows it needs no logits, but take_best().
+  bool takes_best() const { return options_.temperature == 0 && options_.repetition_penalty == 1; }
+  // What sample() then answers. `best` is -1 if no logit is above -infinity.
+  static Result<int32_t> take_best(int32_t best, size_t vocabulary);
+
   const SamplerOptions& options() const { return options_; }
 
   // The generator's state, to save a session and go on later.

@@ -55,4 +55,37 @@ inline bool overwrite_tensor(const std::filesystem::path& folder, const std::str
   return true;
 }
 
+// Puts a float32 tensor of another shape in the place of one in folder/model.safetensors.
+inline void replace_tensor(const std::filesystem::path& folder, const std::string& name,
+                           const std::vector<int64_t>& shape, std::span<const float> values) {
+  const std::vector<uint8_t> old = read_file(folder / "model.safetensors");
+  uint64_t header_size = 0;
+  std::memcpy(&header_size, old.data(), sizeof(header_size));
+  const auto header_end = old.begin() + 8 + static_cast<std::ptrdiff_t>(header_size);
+  Json header = Json::parse(old.begin() + 8, header_end);
+  std::vector<uint8_t> data;
+  for (auto& [key, entry] : header.items()) {
+    if (key == "__metadata__") continue;
+    const auto offsets = entry["data_offsets"].get<std::vector<std::ptrdiff_t>>();
+    const size_t begin = data.size();
+    if (key == name) {
+      const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
+      data.insert(data.end(), bytes, bytes + values.size_bytes());
+      entry["shape"] = shape;
+      entry["dtype"] = "F32";
+    } else {
+      data.insert(data.end(), header_end + offsets[0], header_end + offsets[1]);
+    }
+    entry["data_offsets"] = {begin, data.size()};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  header_size = text.size();
+  std::vector<uint8_t> file(8);
+  std::memcpy(file.data(), &header_size, sizeof(header_size));
+  file.insert(file.end(), text.begin(), text.end());
+  file.insert(file.end(), data.begin(), data.end());
+  write_file(folder / "model.safetensors", file);
+}
+
 }  // namespace tandem::test

@@ -129,14 +129,16 @@ TEST_P(Decoding, AllocatesNothingAfterTheFirstTokens) {
   };
   bool ok = runner->feed(prompt, TokenRunner::Logits::kLast, kNeverStop, add).ok();
   int32_t token = 3;
-  const auto decode = [&](int count) {
+  const auto decode = [&](int count, TokenRunner::Logits wanted) {
     for (int i = 0; i < count && ok; ++i) {
-      ok = runner->feed({&token, 1}, TokenRunner::Logits::kLast, kNeverStop, add).ok();
+      ok = runner->feed({&token, 1}, wanted, kNeverStop, add).ok();
       token = (token + 5) % 64;
     }
   };
-  decode(1);
-  EXPECT_EQ(allocations_while([&] { decode(60); }), 0);
+  decode(1, TokenRunner::Logits::kLast);
+  EXPECT_EQ(allocations_while([&] { decode(30, TokenRunner::Logits::kLast); }), 0);
+  ASSERT_TRUE(runner->picks_best());
+  EXPECT_EQ(allocations_while([&] { decode(30, TokenRunner::Logits::kBest); }), 0);
   // Nor does another prompt, once each method has run.
   runner->rewind(0);
   EXPECT_EQ(

@@ -38,6 +38,7 @@ class Planner {
     group_ops();
     TANDEM_TRY(place_activations());
     TANDEM_TRY(add_scratch());
+    find_head(plan_);
     return std::move(plan_);
   }
 

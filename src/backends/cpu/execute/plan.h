@@ -68,6 +68,10 @@ struct MethodPlan {
   uint64_t gate_scratch =
       0;  // Behind linear_scratch: what a task computes of a gate; as much again for the other layer.
   uint64_t scratch = 0;
+  // The step of the vocabulary's matrix and the ops that follow it, if the best token can be found without logits in
+  // memory; else -1. A task has kHeadRows floats of scratch for it, behind linear_scratch.
+  int64_t head_step = -1;
+  std::vector<uint32_t> head_ops;
 };
 
 // Rows that go through the ops of a kRows step together at most: few enough to stay in a core's first-level cache from
@@ -77,9 +81,16 @@ inline constexpr int64_t kRowsTogether = 4;
 // second-level cache together.
 inline constexpr int64_t kGateFloats = 1 << 15;
 
+// Logits that a task computes at a time when only the largest is wanted: they stay in the first-level cache.
+inline constexpr int64_t kHeadPanels = 32;
+inline constexpr int64_t kHeadRows = kHeadPanels * kPanelRows;
+
 // Tokens of a prefill that share one attention task at most: enough to reuse each converted tile of the cache. Behind
 // few tokens half as many, because those of a task look at all that the last of them sees.
 inline constexpr int64_t kAttentionTokens = 128;
+
+// Sets head_step and what belongs to it, when all else is planned (best_token.cpp).
+void find_head(MethodPlan& plan);
 
 // The graph must be verified and belong to the artifact; both must outlive the plan.
 Result<MethodPlan> make_plan(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels);

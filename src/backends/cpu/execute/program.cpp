@@ -43,6 +43,8 @@ class CpuProgram final : public Program {
   size_t method_count() const override { return plans_.size(); }
   const ir::Graph& method(size_t index) const override { return *plans_[index].graph; }
 
+  bool picks_best(size_t method) const override { return plans_[method].head_step >= 0; }
+
   Result<std::unique_ptr<ExecutionContext>> new_context() override {
     uint64_t arena_bytes = 0, scratch_bytes = 0;
     for (const MethodPlan& plan : plans_) {

@@ -94,9 +94,16 @@ Status StepRunner::run() {
     return invalid_argument("rows {} to {} are asked for, and {} tokens are given", bindings_.first_row,
                             bindings_.first_row + bindings_.rows, active_);
   }
+  if (bindings_.best != nullptr && (plan_.head_step < 0 || bindings_.rows != 1)) {
+    return internal_error("method \"{}\" is asked for the best token of {} rows", graph_.name, bindings_.rows);
+  }
   for (const Step& step : plan_.steps) {
     const Rows rows = step.tail ? Rows{bindings_.first_row, bindings_.rows} : Rows{0, active_};
     if (rows.count == 0) continue;
+    if (bindings_.best != nullptr && &step == &plan_.steps[static_cast<size_t>(plan_.head_step)]) {
+      *bindings_.best = best_token(rows);
+      break;
+    }
     TANDEM_TRY(run_step(step, rows));
   }
   return ok_status();
@@ -147,6 +154,11 @@ void StepRunner::linear_panels(const Op& op, int64_t begin, int64_t end, Rows ro
   op.attributes.wide_input ? wide_linear(kernels_, work) : kernels_.linear(work);
 }
 
+int64_t StepRunner::linear_tasks(int64_t panels, int64_t cols, int64_t rows) const {
+  if (panels * kPanelRows * cols * rows < kLinearWorthSharing) return 1;
+  return std::min<int64_t>(panels, pool_.size() * kTasksPerThread);
+}
+
 void StepRunner::linear(const Step& step, Rows rows) {
   const Op& first = graph_.ops[step.ops[0]];
   const QuantizedRows input = quantized(first, rows.count);
@@ -160,8 +172,7 @@ void StepRunner::linear(const Step& step, Rows rows) {
   // Tasks are runs of panels over all the matrices of the step.
   int64_t panels = 0;
   for (const uint32_t index : layers) panels += weight_of(graph_.ops[index]).panels();
-  const bool alone = panels * kPanelRows * weight_of(first).cols * rows.count < kLinearWorthSharing;
-  const int64_t tasks = alone ? 1 : std::min<int64_t>(panels, pool_.size() * kTasksPerThread);
+  const int64_t tasks = linear_tasks(panels, weight_of(first).cols, rows.count);
   pool_.run(tasks, [&](int64_t task, int thread) {
     int64_t begin = panels * task / tasks, end = panels * (task + 1) / tasks;
     for (const uint32_t index : layers) {

@@ -43,6 +43,10 @@ class StepRunner {
   Status check_bindings();
   Status run_step(const Step& step, Rows rows);
   void linear(const Step& step, Rows rows);
+  // The last layer and what follows it, of one row: only the place of the largest logit is kept (best_token.cpp).
+  int32_t best_token(Rows rows);
+  // Into how many tasks so many panels are cut.
+  int64_t linear_tasks(int64_t panels, int64_t cols, int64_t rows) const;
   void gated_linear(const Step& step, Rows rows, const QuantizedRows& input);
   // The rows of panels [begin, end) of a layer, to y: where the first of them goes for the first token. `added`
   // likewise: where what is added to it stands, or null.
