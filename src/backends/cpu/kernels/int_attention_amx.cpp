@@ -32,11 +32,12 @@ inline void finish_writes() { asm volatile("" ::: "memory"); }
 
 // 64 codes to their bytes, the low ones a tile behind the high ones.
 inline void split_codes(const int16_t* codes, uint8_t* to) {
-  for (int64_t i = 0; i < kTileBytes; i += 32) {
-    const __m512i words = _mm512_loadu_si512(codes + i);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm512_cvtepi16_epi8(_mm512_srli_epi16(words, 8)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + kTile + i), _mm512_cvtepi16_epi8(words));
-  }
+  const auto bytes_of = [](__m512i first, __m512i second) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(first)), _mm512_cvtepi16_epi8(second), 1);
+  };
+  const __m512i first = _mm512_loadu_si512(codes), second = _mm512_loadu_si512(codes + 32);
+  _mm512_storeu_si512(to, bytes_of(_mm512_srli_epi16(first, 8), _mm512_srli_epi16(second, 8)));
+  _mm512_storeu_si512(to + kTile, bytes_of(first, second));
 }
 
 // 16 pairs of bytes and 16 more, to 16 times four.
