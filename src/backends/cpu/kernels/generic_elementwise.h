@@ -41,10 +41,6 @@ void softcap(const float* x, float cap, int64_t count, float* y) {
   map1(x, count, y, [cap](F v) { return set1(cap) * tanh_vector(v / set1(cap)); });
 }
 
-// So many floats are fetched ahead where a row is read for the first time: the next one lies behind it mostly, and CPUs
-// do not fetch across pages by themselves.
-constexpr int64_t kFetchAhead = 1024;
-
 // Sum over a row of op(vector), in four interleaved vector sums: an order that depends on the length only.
 template <typename Op>
 inline float sum_row(const float* x, int64_t count, Op op) {
@@ -110,26 +106,6 @@ void rope(const float* x, int64_t heads, int64_t dim, int64_t half, const float*
       store_n(y + half + i, b * c + a * s, n);
     }
   }
-}
-
-constexpr uint32_t kInfinityBits = 0x7f800000u;
-
-// The bits of the largest |x|; above kInfinityBits - 1 if one is infinite or NaN.
-inline uint32_t max_magnitude_bits(const float* x, int64_t count) {
-  I largest = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    if (i % 16 == 0) __builtin_prefetch(x + i + kFetchAhead);
-    const I bits = (I)((U)load(x + i) & 0x7fffffffu);
-    largest = bits > largest ? bits : largest;
-  }
-  if (i < count) {
-    const I bits = (I)((U)load_n(x + i, count - i) & 0x7fffffffu);
-    largest = bits > largest ? bits : largest;
-  }
-  int32_t result = 0;
-  for (int64_t lane = 0; lane < kLanes; ++lane) result = largest[lane] > result ? largest[lane] : result;
-  return static_cast<uint32_t>(result);
 }
 
 // The integers next to x (|x| < 2^22), to even on ties, modulo 256.

@@ -188,33 +188,71 @@ inline F finish_scores(const IntScratch& at, float softcap, int64_t row, int64_t
   return m == lowest ? lowest : fma(m, set1(kLog2OfE), score);  // Not a sum: the score of a masked slot may be NaN.
 }
 
+// How sums of products of codes are found. scores() multiplies all queries with a tile's keys, and values() all weights
+// of a tile with its values: use(row, column, sums) gets kLanes sums as floats, the columns of a row in their order.
+struct WordProducts {
+  // Once the queries have codes.
+  void prepare(const AttentionTask&, const IntScratch&) const {}
+
+  template <typename Use>
+  void scores(const AttentionTask& task, const IntScratch& at, const CacheTile<DType::kU8>& tile, Use use) const {
+    const int64_t pairs = key_pairs(task.dim), next_tile = kTileSlots * task.dim;
+    const auto bytes = [next_tile, &tile](int64_t k, int64_t col) {
+      const uint8_t* const place = tile.keys[col / kKeySlots] + (k * kKeySlots + col % kKeySlots) * 2;
+      __builtin_prefetch(place + next_tile);
+      return load_bytes(place);
+    };
+    const WordProduct product{at.queries, at.padded_dim, pairs, kTileSlots};
+    if (at.rows <= kWordRows) {
+      multiply_words(at.rows, product, bytes, use);
+      return;
+    }
+    for (int64_t k = 0; k < pairs; ++k) {
+      for (int64_t col = 0; col < kTileSlots; col += kLanes) {
+        store_words(at.keys + 2 * (k * kTileSlots + col), bytes(k, col));
+      }
+    }
+    multiply_words(
+        at.rows, product,
+        [keys = at.keys](int64_t k, int64_t col) { return load_words(keys + 2 * (k * kTileSlots + col)); }, use);
+  }
+
+  template <typename Use>
+  void values(const AttentionTask& task, const IntScratch& at, const CacheTile<DType::kU8>& tile, int64_t count,
+              Use use) const {
+    const int64_t dim = task.dim, padded = at.padded_dim, pairs = (count + 1) / 2;
+    const auto bytes = [dim, &tile](int64_t j, int64_t col) {
+      const uint8_t* const place = tile.values[j] + 2 * col;
+      __builtin_prefetch(place + kTileSlots * dim);
+      return load_bytes(place);
+    };
+    const WordProduct product{at.weights, kTileSlots, pairs, padded};
+    if (at.rows <= kWordRows && dim == padded) {
+      multiply_words(at.rows, product, bytes, use);
+      return;
+    }
+    for (int64_t j = 0; j < pairs; ++j) {
+      int16_t* const row = at.values + j * 2 * padded;
+      int64_t col = 0;
+      for (; col + kLanes <= dim; col += kLanes) store_words(row + 2 * col, bytes(j, col));
+      for (int64_t i = 2 * col; i < 2 * padded; ++i) row[i] = i < 2 * dim ? tile.values[j][i] : 0;
+    }
+    multiply_words(
+        at.rows, product,
+        [values = at.values, padded](int64_t j, int64_t col) { return load_words(values + 2 * (j * padded + col)); },
+        use);
+  }
+};
+
+template <typename Products>
 inline void find_scores(const AttentionTask& task, const IntScratch& at, const CacheTile<DType::kU8>& tile,
-                        int64_t count) {
-  const int64_t pairs = key_pairs(task.dim), next_tile = kTileSlots * task.dim;
-  const auto bytes = [next_tile, &tile](int64_t k, int64_t col) {
-    const uint8_t* const place = tile.keys[col / kKeySlots] + (k * kKeySlots + col % kKeySlots) * 2;
-    __builtin_prefetch(place + next_tile);
-    return load_bytes(place);
-  };
-  const auto use = [at, count, softcap = task.softcap](int64_t row, int64_t col, F sums) {
+                        int64_t count, const Products& products) {
+  products.scores(task, at, tile, [at, count, softcap = task.softcap](int64_t row, int64_t col, F sums) {
     const F score = finish_scores(at, softcap, row, col, count, sums);
     float* const largest = at.largest + row * kLanes;
     store(largest, col == 0 ? score : vmax(score, load(largest)));
     store(at.scores + row * kTileSlots + col, score);
-  };
-  const WordProduct product{at.queries, at.padded_dim, pairs, kTileSlots};
-  if (at.rows <= kWordRows) {
-    multiply_words(at.rows, product, bytes, use);
-    return;
-  }
-  for (int64_t k = 0; k < pairs; ++k) {
-    for (int64_t col = 0; col < kTileSlots; col += kLanes) {
-      store_words(at.keys + 2 * (k * kTileSlots + col), bytes(k, col));
-    }
-  }
-  multiply_words(
-      at.rows, product,
-      [keys = at.keys](int64_t k, int64_t col) { return load_words(keys + 2 * (k * kTileSlots + col)); }, use);
+  });
 }
 
 // The largest score of each row, and what older sums and the tile's are multiplied with to stand for the same.
@@ -253,37 +291,17 @@ inline void find_codes(const IntScratch& at, int64_t row) {
   store(offsets, fma(load(offsets), older, offset * newer));
 }
 
+template <typename Products>
 inline void add_values(const AttentionTask& task, const IntScratch& at, const CacheTile<DType::kU8>& tile,
-                       int64_t count) {
-  const int64_t dim = task.dim, padded = at.padded_dim, pairs = (count + 1) / 2;
-  const auto bytes = [dim, &tile](int64_t j, int64_t col) {
-    const uint8_t* const place = tile.values[j] + 2 * col;
-    __builtin_prefetch(place + kTileSlots * dim);
-    return load_bytes(place);
-  };
-  const auto use = [at](int64_t row, int64_t col, F sums) {
+                       int64_t count, const Products& products) {
+  products.values(task, at, tile, count, [at](int64_t row, int64_t col, F sums) {
     float* const outputs = at.outputs + row * at.padded_dim + col;
     store(outputs, fma(sums, set1(at.new_factors[row]), load(outputs) * set1(at.old_factors[row])));
-  };
-  const WordProduct product{at.weights, kTileSlots, pairs, padded};
-  if (at.rows <= kWordRows && dim == padded) {
-    multiply_words(at.rows, product, bytes, use);
-    return;
-  }
-  for (int64_t j = 0; j < pairs; ++j) {
-    int16_t* const row = at.values + j * 2 * padded;
-    int64_t col = 0;
-    for (; col + kLanes <= dim; col += kLanes) store_words(row + 2 * col, bytes(j, col));
-    for (int64_t i = 2 * col; i < 2 * padded; ++i) row[i] = i < 2 * dim ? tile.values[j][i] : 0;
-  }
-  multiply_words(
-      at.rows, product,
-      [values = at.values, padded](int64_t j, int64_t col) { return load_words(values + 2 * (j * padded + col)); },
-      use);
+  });
 }
 
-void int_attention(const AttentionTask& task) {
-  const IntScratch at(task.scratch, task.tokens, task.group, task.dim);
+template <typename Products>
+inline void int_attention_with(const AttentionTask& task, const IntScratch& at, const Products& products) {
   const int64_t padded = at.padded_dim;
   for (int64_t token = 0; token < task.tokens; ++token) {
     // Rows of a prompt's queries lie far apart: what comes next is fetched ahead.
@@ -293,6 +311,7 @@ void int_attention(const AttentionTask& task) {
       quantize_query(task.q + token * task.q_stride + g * task.dim, task.dim, token * task.group + g, task, at);
     }
   }
+  products.prepare(task, at);
   for (int64_t i = 0; i < at.rows * padded; i += kLanes) store(at.outputs + i, set1(0.0f));
   for (int64_t i = 0; i < at.rows * kLanes; i += kLanes) {
     store(at.sums + i, set1(0.0f));
@@ -307,10 +326,10 @@ void int_attention(const AttentionTask& task) {
     const auto tile = find_tile<DType::kU8>(task, begin, at.partial_keys, at.partial_values);
     read_slots(task, at, begin, count);
     for (int64_t row = 0; row < at.rows; ++row) at.masks[row] = mask_of(task, row / task.group, begin, count);
-    find_scores(task, at, tile, count);
+    find_scores(task, at, tile, count, products);
     find_bases(at);
     for (int64_t row = 0; row < at.rows; ++row) find_codes(at, row);
-    add_values(task, at, tile, count);
+    add_values(task, at, tile, count, products);
   });
   for (int64_t row = 0; row < at.rows; ++row) {
     float* out = task.out + row / task.group * task.out_stride + row % task.group * task.dim;
@@ -323,6 +342,10 @@ void int_attention(const AttentionTask& task) {
       task.dim - d >= kLanes ? store(out + d, mixed) : store_n(out + d, mixed, task.dim - d);
     }
   }
+}
+
+inline void int_attention(const AttentionTask& task) {
+  int_attention_with(task, IntScratch(task.scratch, task.tokens, task.group, task.dim), WordProducts());
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// exp, tanh, powers and logarithms over vectors. Included after one simd_*.h; internal linkage (see simd_portable.h).
+// exp, tanh, powers and logarithms over vectors, and the largest of a row. Included after one simd_*.h; internal
+// linkage (see simd_portable.h).
 //
 // Largest errors against double-precision libm, measured over every seventh float whose result is normal: exp 1.1 ulp,
 // tanh 1.4 ulp, silu 3.2 ulp. Infinities and NaN behave as in libm.
@@ -118,6 +119,30 @@ inline F silu_vector(F x) { return times_sigmoid(x, x); }
 inline F gelu_tanh_vector(F x) {
   const F cubic = fma(x * x, set1(0.044715f) * x, x);
   return times_sigmoid(x, cubic * set1(1.5957691216f));
+}
+
+// So many floats are fetched ahead where a row is read for the first time: the next one lies behind it mostly, and CPUs
+// do not fetch across pages by themselves.
+constexpr int64_t kFetchAhead = 1024;
+
+constexpr uint32_t kInfinityBits = 0x7f800000u;
+
+// The bits of the largest |x|; above kInfinityBits - 1 if one is infinite or NaN.
+inline uint32_t max_magnitude_bits(const float* x, int64_t count) {
+  I largest = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    if (i % 16 == 0) __builtin_prefetch(x + i + kFetchAhead);
+    const I bits = (I)((U)load(x + i) & 0x7fffffffu);
+    largest = bits > largest ? bits : largest;
+  }
+  if (i < count) {
+    const I bits = (I)((U)load_n(x + i, count - i) & 0x7fffffffu);
+    largest = bits > largest ? bits : largest;
+  }
+  int32_t result = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) result = largest[lane] > result ? largest[lane] : result;
+  return static_cast<uint32_t>(result);
 }
 
 }  // namespace

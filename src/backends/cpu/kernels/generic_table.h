@@ -32,10 +32,12 @@ void linear(const LinearTask& task) {
   }
 }
 
+// IntAttention: over a cache in u8, with codes.
+template <void (*IntAttention)(const AttentionTask&)>
 void attention(const AttentionTask& task) {
   switch (task.k.dtype) {
     case DType::kF16: attention_of_type<DType::kF16>(task); return;
-    case DType::kU8: task.codes ? int_attention(task) : attention_of_type<DType::kU8>(task); return;
+    case DType::kU8: task.codes ? IntAttention(task) : attention_of_type<DType::kU8>(task); return;
     default: attention_of_type<DType::kF32>(task); return;
   }
 }
@@ -61,7 +63,8 @@ uint64_t linear_scratch_bytes(const PackedMatrix& weight, int64_t tokens) {
     .linear_scratch_bytes = linear_scratch_bytes<int_scratch>, .code_order = order, .quantize_rows = quantize_rows,   \
     .quantize_rows_wide = quantize_rows_wide, .rms_norm = rms_norm, .layer_norm = layer_norm, .add = add, .mul = mul, \
     .scale = scale, .silu = silu, .gelu_tanh = gelu_tanh, .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul,       \
-    .softcap = softcap, .rope = rope, .store_key = store_key, .store_value = store_value, .attention = attention,     \
-    .attention_scratch_floats = attention_scratch_floats, .f32_from_f16 = convert_f32_from_f16,                       \
-    .f16_from_f32 = convert_f16_from_f32, .multiply_int8 = int8_peak, .argmax = argmax,                               \
+    .softcap = softcap, .rope = rope, .store_key = store_key, .store_value = store_value,                             \
+    .attention = attention<int_attention>, .attention_scratch_floats = attention_scratch_floats,                      \
+    .f32_from_f16 = convert_f32_from_f16, .f16_from_f32 = convert_f16_from_f32, .multiply_int8 = int8_peak,           \
+    .argmax = argmax,                                                                                                 \
   }

@@ -21,7 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
       ${KERNELS_DIR}/linear_int_avx512vnni.cpp
       ${KERNELS_DIR}/table_avx512vnni.cpp)
   set(KERNELS_AVXVNNI ${KERNELS_DIR}/linear_int_avxvnni.cpp)
-  set(KERNELS_AMX ${KERNELS_DIR}/linear_int_amx.cpp)
+  set(KERNELS_AMX ${KERNELS_DIR}/int_attention_amx.cpp ${KERNELS_DIR}/linear_int_amx.cpp)
   target_sources(tandem_cpu_kernels PRIVATE ${KERNELS_AVX2} ${KERNELS_AVXVNNI} ${KERNELS_AVX512VNNI}
                  ${KERNELS_AMX})
   set_source_files_properties(${KERNELS_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")

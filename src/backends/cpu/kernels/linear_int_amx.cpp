@@ -8,40 +8,16 @@
 #include "backends/cpu/kernels/tables.h"
 #include "backends/cpu/kernels/unroll.h"
 //
+#include "backends/cpu/kernels/amx_tiles.h"
 #include "backends/cpu/kernels/linear_int_avx512.h"
 
 namespace tandem::cpu {
 namespace {
 
-constexpr int64_t kTileRows = 16;
-constexpr int64_t kTileBytes = 64;
 constexpr int kPanels = 2;
 constexpr int64_t kSumsBytes = 2 * kTileRows * kPanels * kPanelRows * 4;  // Of a block, at the scratch's beginning.
 // With fewer tokens most of a tile would be padding.
 constexpr int64_t kLeastTokens = 12;
-
-struct TileConfig {
-  uint8_t palette;
-  uint8_t start_row;
-  uint8_t reserved[14];
-  uint16_t bytes_per_row[16];
-  uint8_t rows[16];
-};
-
-constexpr TileConfig make_config() {
-  TileConfig config = {};
-  config.palette = 1;
-  for (int i = 0; i < 8; ++i) {
-    config.bytes_per_row[i] = kTileBytes;
-    config.rows[i] = kTileRows;
-  }
-  return config;
-}
-
-// All eight tiles whole. Static: GCC 12 believes that the instruction reads eight bytes, and leaves the others of a
-// variable unwritten.
-constexpr TileConfig kConfig = make_config();
-inline void configure_tiles() { _tile_loadconfig(&kConfig); }
 
 // ---- Activations: 16 tokens to a group, as the tiles lie ----
 

@@ -10,7 +10,28 @@ constexpr KernelTable kAvx512VnniKernels =
     TANDEM_KERNEL_TABLE("avx512vnni", linear_int_avx512vnni, linear_int_avx512vnni, linear_int_scratch_avx512vnni,
                         multiply_int8_avx512vnni, code_order_avx512vnni);
 
-constexpr KernelTable kAmxKernels = TANDEM_KERNEL_TABLE("amx", linear_int_amx, linear_int_amx, linear_int_scratch_amx,
-                                                        multiply_int8_amx, code_order_amx);
+namespace {
+
+void attention_amx_or_words(const AttentionTask& task) {
+  if (!int_attention_amx(task)) int_attention(task);
+}
+
+uint64_t attention_scratch_amx(int64_t tokens, int64_t group, int64_t dim) {
+  const uint64_t others = attention_scratch_floats(tokens, group, dim);
+  const uint64_t tiles = int_attention_scratch_amx(tokens, group, dim);
+  return others > tiles ? others : tiles;
+}
+
+constexpr KernelTable make_amx_kernels() {
+  KernelTable table = TANDEM_KERNEL_TABLE("amx", linear_int_amx, linear_int_amx, linear_int_scratch_amx,
+                                          multiply_int8_amx, code_order_amx);
+  table.attention = attention<attention_amx_or_words>;
+  table.attention_scratch_floats = attention_scratch_amx;
+  return table;
+}
+
+}  // namespace
+
+constexpr KernelTable kAmxKernels = make_amx_kernels();
 
 }  // namespace tandem::cpu

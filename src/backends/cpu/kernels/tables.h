@@ -37,6 +37,9 @@ void linear_int_amx(const LinearTask& task);
 uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_amx(int64_t rounds);
 const CodeOrder* code_order_amx(int64_t tokens);
+// Attention with codes. False, and nothing is done, if the tiles do not suit its shape.
+bool int_attention_amx(const AttentionTask& task);
+uint64_t int_attention_scratch_amx(int64_t tokens, int64_t group, int64_t dim);  // In floats.
 #endif
 
 #ifdef TANDEM_KERNELS_ARM
