@@ -30,5 +30,8 @@ constexpr TileConfig make_config() {
 constexpr TileConfig kConfig = make_config();
 inline void configure_tiles() { _tile_loadconfig(&kConfig); }
 
+// GCC 12 does not know that loading a tile reads memory: what was written must be there before.
+inline void finish_writes() { asm volatile("" ::: "memory"); }
+
 }  // namespace
 }  // namespace tandem::cpu

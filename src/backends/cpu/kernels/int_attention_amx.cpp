@@ -27,9 +27,6 @@ constexpr int64_t kLeastRows = 16;
 
 bool suits_tiles(int64_t rows, int64_t dim) { return rows >= kLeastRows && dim % kTileBytes == 0; }
 
-// GCC 12 does not know that loading a tile reads memory: what was written must be there before.
-inline void finish_writes() { asm volatile("" ::: "memory"); }
-
 // 64 codes to their bytes, the low ones a tile behind the high ones.
 inline void split_codes(const int16_t* codes, uint8_t* to) {
   const auto bytes_of = [](__m512i first, __m512i second) {

@@ -139,6 +139,7 @@ void linear_int_amx(const LinearTask& task) {
     if (w.format == WeightFormat::kLpbq4) {
       uint8_t* const expanded = task.scratch + kSumsBytes;
       for (int64_t p = 0; p < panels; ++p) expand_panel<kSigned>(w, begin + p, expanded + p * panel_bytes);
+      finish_writes();
       weights = expanded;
     }
     NextPanels next(w, begin + panels, panels, (task.tokens + 2 * kTileRows - 1) / (2 * kTileRows));
