@@ -84,7 +84,7 @@ std::vector<const KernelTable*> find_available() {
   if (avx2 && has_avxvnni()) tables.push_back(&kAvxVnniKernels);
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vnni")) {
+      __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2")) {
     tables.push_back(&kAvx512VnniKernels);
     if (may_use_amx()) tables.push_back(&kAmxKernels);
   }

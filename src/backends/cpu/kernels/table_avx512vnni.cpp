@@ -1,5 +1,5 @@
-// The tables for CPUs with AVX-512 F, BW, VL, DQ and VNNI (Cascade Lake, Ice Lake, Zen 4 and later), without and with
-// AMX (Sapphire Rapids and later).
+// The tables for CPUs with AVX-512 F, BW, VL, DQ and VNNI, and BMI2 (Cascade Lake, Ice Lake, Zen 4 and later), without
+// and with AMX (Sapphire Rapids and later).
 #include "backends/cpu/kernels/simd_avx512vnni.h"
 //
 #include "backends/cpu/kernels/generic_table.h"
