@@ -6,19 +6,23 @@
 #include "artifact/head_codec.h"
 #include "artifact/preamble.h"
 #include "artifact/reader.h"
+#include "eval/tested_model.h"
 #include "support/compiled_model.h"
+#include "support/score_rows.h"
 
 namespace tandem {
 namespace {
 
 class HostileHead : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto bytes = test::read_file(TANDEM_SOURCE_DIR "/tests/data/artifact/v1.tdm");
+  void SetUp() override { open(TANDEM_SOURCE_DIR "/tests/data/artifact/v1.tdm"); }
+
+  void open(const std::filesystem::path& path) {
+    const auto bytes = test::read_file(path);
     Preamble preamble;
     std::memcpy(&preamble, bytes.data(), sizeof(preamble));
     data_.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(preamble.head_offset));
-    const auto artifact = Artifact::open(TANDEM_SOURCE_DIR "/tests/data/artifact/v1.tdm");
+    const auto artifact = Artifact::open(path);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     head_ = artifact->head();
   }
@@ -119,6 +123,34 @@ TEST_F(HostileHead, KeysAndValuesOfDifferentTypesAreRefused) {
   const auto engine = Engine::load(write(), {.threads = 1});
   ASSERT_FALSE(engine.ok());
   EXPECT_NE(engine.error().message.find("keys in f16 and values in f32"), std::string::npos) << engine.error().message;
+}
+
+// No model of ours does it, but a graph may: layers whose own input is added to their output. Results go where
+// something was that nobody reads any more, and that must not be what other tasks of the layer still read.
+TEST_F(HostileHead, ALayersInputMayBeAddedToItsOutput) {
+  // So many tokens that a layer has several tasks.
+  open(test::compiled({.checkpoint = test::golden_dir("llama2"), .recipe = "fp32", .prefill = {128}, .context = 128}));
+  int changed = 0;
+  for (ir::Graph& graph : head_.methods) {
+    for (size_t i = 1; i < graph.ops.size(); ++i) {
+      const ir::Op& layer = graph.ops[i - 1];
+      if (layer.kind != ir::OpKind::kLinear || graph.ops[i].kind != ir::OpKind::kAdd) continue;
+      if (graph.at(layer.inputs[0]).shape != graph.at(layer.outputs[0]).shape) continue;
+      graph.ops[i].inputs = {layer.inputs[0], layer.outputs[0]};
+      ++changed;
+    }
+  }
+  ASSERT_GT(changed, 0);
+  const auto file = write();
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 128; ++i) tokens.push_back(i * i % 97);
+  TestedModelOptions options;
+  options.phase = Phase::kQdq;
+  options.context = static_cast<int64_t>(tokens.size());
+  const auto reference = TestedModel::open(file, options);
+  ASSERT_TRUE(reference.ok()) << reference.error().message;
+  const auto wanted = test::score_rows(**reference, tokens);
+  EXPECT_GE(test::sqnr_db(wanted, test::score_file(file, tokens)), 100.0);
 }
 
 TEST_F(HostileHead, AnotherBackEndOrMethodIsRefusedByName) {

@@ -265,10 +265,10 @@ class Planner {
   }
 
   // Whether the output of an op of a step may be written where `old` is, which has its last use in that step: a thread
-  // is then through with an element when it writes the new one.
+  // is then through with an element when it writes the new one. A layer's input is read whole by every thread.
   bool gives_way(const Step& step, uint32_t op, TensorId old, TensorId output) const {
     if (graph_.at(old).shape != graph_.at(output).shape) return false;
-    if (step.kind == Step::Kind::kLinear) return old == step.added;
+    if (step.kind == Step::Kind::kLinear) return old == step.added && graph_.ops[step.ops[0]].inputs[0] != old;
     if (step.kind != Step::Kind::kRows || graph_.ops[op].kind == OpKind::kConvert) return false;
     if (step.quantizes >= 0 && graph_.ops[static_cast<size_t>(step.quantizes)].inputs[0] == old) return false;
     return std::ranges::none_of(
