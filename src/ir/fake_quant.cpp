@@ -90,9 +90,8 @@ void fake_quantize_row_u8(std::span<float> row) {
 }
 
 float weight_scale(ScaleAndMin values) {
-  constexpr float kSmallest = 1e-30f;
-  if (values.scale > kSmallest) return values.scale;
-  return std::max(std::abs(values.min) * 0x1p-20f, kSmallest);
+  if (values.scale > kSmallestWeightScale) return values.scale;
+  return std::max(std::abs(values.min) * 0x1p-20f, kSmallestWeightScale);
 }
 
 void fake_quantize_weights(std::span<double> weights, std::span<const ScaleAndMin> values) {

@@ -41,7 +41,9 @@ inline constexpr int64_t kWeightRun = 64;
 inline constexpr int64_t kMaxByteHead = 256;
 // `weights` of the slots from 0 on, 0 where nothing is seen; values: of as many slots.
 void fake_quantize_weights(std::span<double> weights, std::span<const ScaleAndMin> values);
-// What the weight is multiplied with: the scale, or for rows without codes something that suits the minimum.
+// What the weight is multiplied with: the scale, or for rows without codes something that suits the minimum. Codes with
+// a scale below the smallest make no difference.
+inline constexpr float kSmallestWeightScale = 1e-30f;
 float weight_scale(ScaleAndMin values);
 
 ScaleAndMin quantize_row_u8(std::span<const float> x, std::span<uint8_t> codes);

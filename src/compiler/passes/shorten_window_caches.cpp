@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
+#include "ir/fake_quant.h"
 
 namespace tandem {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 constexpr int64_t kTokensToGoBack = 64;
 // Kernels take slots in tiles. With whole tiles, and one to spare, sums have the same order as in a cache that keeps
 // all positions, and so the same bits, whatever the methods' lengths.
-constexpr int64_t kTile = 64;
+constexpr int64_t kTile = kWeightRun;
 
 }  // namespace
 

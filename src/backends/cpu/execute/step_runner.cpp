@@ -8,7 +8,6 @@
 #include "backends/cpu/execute/wide_linear.h"
 #include "base/error.h"
 #include "ir/border.h"
-#include "ir/fake_quant.h"
 
 namespace tandem::cpu {
 namespace {
@@ -26,9 +25,6 @@ constexpr int64_t kTasksPerThread = 8;
 constexpr int64_t kRowsAhead = 8;
 // From so many slots on the tokens of an attention task are many.
 constexpr int64_t kLongContext = 2048;
-
-// What the reference rounds together, the kernels do.
-static_assert(kAttentionTile == kWeightRun);
 
 // One past the last slot of a mask's row that is not -infinity. Most of a long row is masked, so whole blocks of it are
 // looked at at once; the compiler makes vector code of the inner loop.

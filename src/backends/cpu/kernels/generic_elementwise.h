@@ -127,16 +127,15 @@ inline void map_to_bytes(const float* x, int64_t count, uint8_t* y, Op op) {
 void quantize_rows(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
                    float* scales) {
   for (int64_t row = 0; row < rows; ++row, x += x_stride, codes += stride) {
-    const uint32_t bits = max_magnitude_bits(x, cols);
-    const float largest = __builtin_bit_cast(float, bits);
+    const CodeRange range = find_code_range(x, cols, 127.0f);
+    const float largest = range.largest;
     uint8_t* out = reinterpret_cast<uint8_t*>(codes);
-    if (bits == 0 || bits >= kInfinityBits) {
-      scales[row] = bits == 0 ? 0.0f : __builtin_nanf("");
+    scales[row] = range.scale;
+    if (!range.has_codes) {
       __builtin_memset(out, 0, static_cast<size_t>(stride));
       continue;
     }
-    scales[row] = largest / 127.0f;
-    if (largest > 1e-30f) {
+    if (!range.is_tiny()) {
       const float inverse = 127.0f / largest;
       map_to_bytes(x, cols, out, [inverse](F v) { return v * set1(inverse); });
     } else {  // The inverse would overflow.
@@ -173,22 +172,21 @@ inline void map_to_byte_pairs(const float* x, int64_t count, uint8_t* high, uint
 void quantize_rows_wide(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
                         float* scales) {
   for (int64_t row = 0; row < rows; ++row, x += x_stride, codes += 2 * stride) {
-    const uint32_t bits = max_magnitude_bits(x, cols);
-    const float largest = __builtin_bit_cast(float, bits);
+    const CodeRange range = find_code_range(x, cols, kWideTop);
+    const float largest = range.largest;
     uint8_t* high = reinterpret_cast<uint8_t*>(codes);
     uint8_t* low = high + stride;
-    if (bits == 0 || bits >= kInfinityBits) {
-      scales[2 * row] = scales[2 * row + 1] = bits == 0 ? 0.0f : __builtin_nanf("");
+    scales[2 * row + 1] = range.scale;
+    scales[2 * row] = static_cast<float>(kWideBase) * range.scale;
+    if (!range.has_codes) {
       __builtin_memset(high, 0, static_cast<size_t>(2 * stride));
       continue;
     }
-    scales[2 * row + 1] = largest / 32512.0f;
-    scales[2 * row] = 255.0f * scales[2 * row + 1];
-    if (largest > 1e-30f) {
-      const float inverse = 32512.0f / largest;
+    if (!range.is_tiny()) {
+      const float inverse = kWideTop / largest;
       map_to_byte_pairs(x, cols, high, low, [inverse](F v) { return v * set1(inverse); });
     } else {  // The inverse would overflow.
-      map_to_byte_pairs(x, cols, high, low, [largest](F v) { return v / set1(largest) * set1(32512.0f); });
+      map_to_byte_pairs(x, cols, high, low, [largest](F v) { return v / set1(largest) * set1(kWideTop); });
     }
     __builtin_memset(high + cols, 0, static_cast<size_t>(stride - cols));
     __builtin_memset(low + cols, 0, static_cast<size_t>(stride - cols));

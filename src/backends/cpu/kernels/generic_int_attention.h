@@ -14,10 +14,7 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr float kCodeTop = 32512.0f;  // kWideTop of ir/fake_quant.h
 constexpr float kLog2OfE = 1.44269504f;
-// Scales are not smaller: codes of such rows make no difference.
-constexpr float kSmallestScale = 1e-30f;
 
 struct IntScratch {
   int64_t rows, padded_dim;
@@ -119,24 +116,20 @@ inline void multiply_words(int64_t rows, const WordProduct& p, Source source, Us
 
 inline void quantize_query(const float* q, int64_t dim, int64_t row, const AttentionTask& task, const IntScratch& at) {
   int16_t* const codes = at.queries + row * at.padded_dim;
-  const uint32_t bits = max_magnitude_bits(q, dim);
-  const float top = __builtin_bit_cast(float, bits);
-  // What is broken stays visible: the scores are NaN then.
-  const float step = bits >= kInfinityBits ? __builtin_nanf("") : top / kCodeTop;
-  const bool has_codes = bits != 0 && bits < kInfinityBits, tiny = top <= 1e-30f;
-  const F inverse = set1(tiny || !has_codes ? 0.0f : kCodeTop / top);
+  const CodeRange range = find_code_range(q, dim, kWideTop);
+  const bool has_inverse = range.has_codes && !range.is_tiny();
+  const F inverse = set1(has_inverse ? kWideTop / range.largest : 0.0f);
   F total = set1(0.0f);
   for (int64_t d = 0; d < at.padded_dim; d += kLanes) {
     const F x = d + kLanes <= dim ? load(q + d) : d < dim ? load_n(q + d, dim - d) : set1(0.0f);
     F scaled = x * inverse;
-    if (has_codes && tiny) scaled = x / set1(top) * set1(kCodeTop);  // The inverse would overflow.
-    if (!has_codes) scaled = set1(0.0f);
+    if (!has_inverse) scaled = range.has_codes ? x / set1(range.largest) * set1(kWideTop) : set1(0.0f);
     const F shifted = scaled + set1(kRoundMagic);
     store_low_words(codes + d, (U)shifted);
     total = total + (shifted - set1(kRoundMagic));
   }
   at.query_sums[row] = hsum(total);
-  at.query_factors[row] = step * task.scale * (task.softcap == 0.0f ? kLog2OfE : 1.0f / task.softcap);
+  at.query_factors[row] = range.scale * task.scale * (task.softcap == 0.0f ? kLog2OfE : 1.0f / task.softcap);
 }
 
 // first[s] and second[s] = the two of pair s, for all slots of a tile: zeros beyond `count`.
@@ -162,8 +155,8 @@ inline void read_slots(const AttentionTask& task, const IntScratch& at, int64_t 
   for (int64_t s = 0; s < kTileSlots; s += kLanes) {
     const F scale = load(at.inverses + s), low = load(at.ratios + s);
     // Rows without codes get a scale that suits the minimum.
-    const F other = vmax(abs_bits_clear(low) * set1(0x1p-20f), set1(kSmallestScale));
-    const F used = scale > set1(kSmallestScale) ? scale : other;
+    const F other = vmax(abs_bits_clear(low) * set1(0x1p-20f), set1(kSmallestWeightScale));
+    const F used = scale > set1(kSmallestWeightScale) ? scale : other;
     const F inverse = set1(1.0f) / used, ratio = low * inverse;
     // NaN in the logarithm reaches those rows only that see the slot; zero times a NaN would reach all.
     const F difference = (scale - scale) + (low - low);
@@ -282,7 +275,7 @@ inline void find_codes(const IntScratch& at, int64_t row) {
     const F weight = exp2_of_negative(load(scores + s) - set1(at.bases[row]));
     sum = fma(weight, load(at.inverses + s), sum);
     offset = fma(weight, load(at.ratios + s), offset);
-    store_low_words(at.weights + row * kTileSlots + s, (U)fma(weight, set1(kCodeTop), set1(kRoundMagic)));
+    store_low_words(at.weights + row * kTileSlots + s, (U)fma(weight, set1(kWideTop), set1(kRoundMagic)));
   }
   const F older = set1(at.old_factors[row]), newer = set1(at.new_factors[row]);
   float* const sums = at.sums + row * kLanes;
@@ -336,7 +329,7 @@ inline void int_attention_with(const AttentionTask& task, const IntScratch& at, 
     const float sum = hsum(load(at.sums + row * kLanes)), offset = hsum(load(at.offsets + row * kLanes));
     const F inverse = set1(sum == 0.0f ? 0.0f : 1.0f / sum);
     for (int64_t d = 0; d < task.dim; d += kLanes) {
-      const F total = fma(load(at.outputs + row * padded + d), set1(1.0f / kCodeTop), set1(offset));
+      const F total = fma(load(at.outputs + row * padded + d), set1(1.0f / kWideTop), set1(offset));
       // Adding 0 turns -0 into 0: skipped tiles and tiles of zero weights then give the same bits.
       const F mixed = total * inverse + set1(0.0f);
       task.dim - d >= kLanes ? store(out + d, mixed) : store_n(out + d, mixed, task.dim - d);

@@ -145,5 +145,20 @@ inline uint32_t max_magnitude_bits(const float* x, int64_t count) {
   return static_cast<uint32_t>(result);
 }
 
+// How a row becomes codes up to `top`, in proportion to its largest |x| (ir/fake_quant.h).
+struct CodeRange {
+  float largest;
+  float scale;     // largest / top; NaN if not all are numbers, so that it stays visible.
+  bool has_codes;  // Else all are 0.
+
+  // top / largest would overflow.
+  bool is_tiny() const { return largest <= 1e-30f; }
+};
+inline CodeRange find_code_range(const float* x, int64_t count, float top) {
+  const uint32_t bits = max_magnitude_bits(x, count);
+  const float largest = __builtin_bit_cast(float, bits);
+  return {largest, bits >= kInfinityBits ? __builtin_nanf("") : largest / top, bits != 0 && bits < kInfinityBits};
+}
+
 }  // namespace
 }  // namespace tandem::cpu

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/kernels/packed_matrix.h"
 #include "base/dtype.h"
+#include "ir/fake_quant.h"
 #include "tandem/status.h"
 
 namespace tandem::cpu {
@@ -62,8 +63,8 @@ struct KvHead {
   float* scale_and_min = nullptr;  // kU8: [slots, 2]; value = scale * code + min, set when the row is stored.
 };
 
-// Slots that attention takes at once.
-inline constexpr int64_t kAttentionTile = 64;
+// Slots that attention takes at once: those whose weights share a scale.
+inline constexpr int64_t kAttentionTile = kWeightRun;
 
 // Attention of the query heads that share one KV head, for a run of tokens. out = softmax(cap(q.k * scale) + mask) . v
 struct AttentionTask {
