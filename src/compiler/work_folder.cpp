@@ -61,7 +61,7 @@ bool is_temporary_name(std::string_view name, std::string_view output) {
 }
 
 Error not_ours(const fs::path& path, std::string_view why) {
-  return invalid_argument("{} {}; a compile would work there: move it away, or choose another name for the output",
+  return invalid_argument("{} {}, and the compile needs this folder for itself; move it away or choose another output",
                           path.string(), why);
 }
 
@@ -124,10 +124,10 @@ Status WorkFolder::enter() {
     if (!is_new) {
       TANDEM_TRY(check_owner(folder_, info));
       TANDEM_ASSIGN(const Entries entries, list(folder_, output_));
-      if (entries.foreign) return not_ours(*entries.foreign, "is not a compile's");
+      if (entries.foreign) return not_ours(*entries.foreign, "was not made by a compile");
       const bool has_lock = std::ranges::find(entries.ours, folder_ / kLockName) != entries.ours.end();
       // An empty one is what is left if the power fails just after it was made.
-      if (!has_lock && !entries.ours.empty()) return not_ours(folder_, "was not made by this version of tandem");
+      if (!has_lock && !entries.ours.empty()) return not_ours(folder_, "was made by somebody else, or by another version of tandem");
     }
     if (Status status = take_lock(is_new); !status.ok()) {
       if (is_new) ::rmdir(folder_.c_str());
