@@ -31,8 +31,9 @@ class MappedFile {
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
 
-  // An error if the file was written to or truncated since open(), or if some of it could not be read. To be asked after
-  // bytes were used and before anybody trusts what became of them; costs one system call, less than a microsecond.
+  // An error if the file was written to or truncated since open(), or if some of it could not be read. To be asked
+  // after bytes were used and before anybody trusts what became of them; costs one system call, less than a
+  // microsecond.
   Status check() const;
 
   // Tells the system that these bytes are not needed for now: their pages no longer count as ours.
@@ -59,7 +60,8 @@ Result<T> if_unchanged(const MappedFile& file, Result<T> made) {
   return made;
 }
 
-// The whole file as a string, read and not mapped; refuses files larger than `limit`, so that a wrong path cannot eat the memory.
+// The whole file as a string, read and not mapped; refuses files larger than `limit`, so that a wrong path cannot eat
+// the memory.
 Result<std::string> read_text_file(const std::filesystem::path& path, uint64_t limit);
 
 }  // namespace tandem
