@@ -7,7 +7,16 @@
 //                                           [](std::string_view piece) { std::cout << piece; return true; });
 //
 // An engine is immutable and may be shared by any number of threads and sessions. A session belongs to one caller at a
-// time; only Session::cancel() may be called from another thread meanwhile.
+// time; only Session::cancel() may be called from another thread meanwhile. A call that finds the session in another
+// one, from a thread or from a callback, is refused and changes nothing.
+//
+// No call throws. Where memory, threads or file handles run out, the error is kResourceExhausted, and the same call may
+// succeed later. An exception of the app's own callback ends the call with kInvalidArgument, and std::bad_alloc among
+// them with kResourceExhausted. Callbacks may be empty.
+//
+// The file is used where it is mapped. A call that finds it changed or truncated returns kIo and nothing computed from
+// it; the engine is of no more use then, and a new one can be loaded once the file is whole. See mapping_guard.h for
+// what happens between the change and the call that finds it. A file that is replaced by a rename does no harm.
 #pragma once
 
 #include <cstdint>
@@ -131,8 +140,9 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  // Computes `prompt` after what the session already holds, then generates. If it fails, the session holds what it had
-  // computed before the call, and can go on.
+  // Computes `prompt` after what the session already holds, then generates. If it fails, the session holds what it
+  // held before the call, and can go on; of generate_from() and generate_chat(), the beginning that it has in common
+  // with the new tokens.
   virtual Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                           const StreamCallback& callback) = 0;
   // Answers the last message of a conversation. What the cache holds of it from earlier turns is not computed again.
@@ -153,6 +163,8 @@ class Session {
   virtual Status rewind(int64_t length) = 0;
 
   // The scores of the token after each of these, which are appended to what the session holds: on_row(index, scores).
+  // Without on_row the tokens are computed and appended, and no scores are. After an error the session holds the tokens
+  // that were computed until then.
   virtual Status score(std::span<const int32_t> tokens,
                        const std::function<Status(size_t index, std::span<const float> logits)>& on_row) = 0;
 };

@@ -16,4 +16,9 @@ const char* error_code_name(ErrorCode code) {
   return "unknown";
 }
 
+const Error& no_error() {
+  static const Error error{ErrorCode::kInternal, "no error"};
+  return error;
+}
+
 }  // namespace tandem

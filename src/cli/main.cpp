@@ -7,6 +7,7 @@
 
 #include "base/version.h"
 #include "cli/commands.h"
+#include "tandem/mapping_guard.h"
 
 int main(int argc, char** argv) {
   CLI::App app{
@@ -37,6 +38,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
+    // A file that is truncated under us becomes an error message; without the handler it would be the end. Should the
+    // system refuse it, everything else still works.
+    const tandem::Status guarded = tandem::guard_file_mappings();
+    (void)guarded;
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
       std::fputs("error: the output could not be written\n", stderr);

@@ -51,6 +51,8 @@ class LoadedEngine final : public Engine {
   Status bind(const ProgramMaker& make_program);
   Result<std::unique_ptr<Program>> load_program();
   Status compare_checksums();
+  template <typename Call>
+  auto with_tokenizer(Call&& call) const -> decltype(call());
 
   EngineOptions options_;
   Artifact artifact_;

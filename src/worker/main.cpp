@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
 #include "compiler/shard_job.h"
+#include "tandem/mapping_guard.h"
 
 namespace tandem {
 namespace {
@@ -46,7 +47,8 @@ int main(int argc, char** argv) {
   // The library prints to standard output now and then: that goes to the log, and stages to where it was.
   const int stages = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  const tandem::Status status = tandem::run(argv[1], argv[2], stages);
+  tandem::Status status = tandem::guard_file_mappings();
+  if (status.ok()) status = tandem::run(argv[1], argv[2], stages);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
   const tandem::ErrorCode code = status.error().code;
