@@ -179,18 +179,19 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, const Enco
     return invalid_argument("a text of {} bytes is too long to tokenize at once; {} are the most", text.size(),
                             kMaxTextBytes);
   }
-  const Impl& impl = *impl_;
-  std::span<const OriginSpan> origins = options.origins;
-  OriginSpan all;
+  if (is_valid_utf8(text)) return encode_valid(text, options);
   std::string repaired;
-  if (!is_valid_utf8(text)) {
-    append_utf8_lossy(repaired, text);
-    // Where the parts are now is not worth keeping track of: templates write valid text.
-    all = {0, repaired.size(), strictest_origin(origins, 0, text.size())};
-    if (!origins.empty()) origins = {&all, 1};
-    text = repaired;
-  }
+  append_utf8_lossy(repaired, text);
+  // Where the parts are now is not worth keeping track of: templates write valid text.
+  const OriginSpan all{0, repaired.size(), strictest_origin(options.origins, 0, text.size())};
+  EncodeOptions strict = options;
+  if (!options.origins.empty()) strict.origins = {&all, 1};
+  return encode_valid(repaired, strict);
+}
 
+Result<std::vector<int32_t>> Tokenizer::encode_valid(std::string_view text, const EncodeOptions& options) const {
+  const Impl& impl = *impl_;
+  const std::span<const OriginSpan> origins = options.origins;
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 4 + 16);
   if (options.add_special) {
@@ -213,12 +214,12 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, const Enco
     }
     TANDEM_ASSIGN(const std::string_view run, impl.normalizer.normalize(raw.text, normalized));
     const auto raw_begin = static_cast<size_t>(raw.text.data() - text.data());
-    const Origin origin = strictest_origin(origins, raw_begin, raw_begin + raw.text.size());
+    const auto raw_origins = clip_origins(origins, raw_begin, raw_begin + raw.text.size());
+    const Origin origin = strictest_origin(raw_origins, 0, raw.text.size());
     sections.clear();
-    if (origin == Origin::kTemplate || impl.normal.empty()) {
+    if (raw_origins.empty() || impl.normal.empty()) {
       impl.normal.split(impl.blob, run, sections);
     } else {
-      const auto raw_origins = clip_origins(origins, raw_begin, raw_begin + raw.text.size());
       const auto run_origins = normalized_origins(impl.normalizer, raw.text, raw_origins, run);
       const SectionRules run_rules{rules, run_origins};
       impl.normal.split(impl.blob, run, sections, &run_rules);

@@ -87,6 +87,7 @@ class Tokenizer {
   struct Impl;
   explicit Tokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   static Result<Tokenizer> open(std::vector<uint8_t> owned, std::span<const uint8_t> blob);
+  Result<std::vector<int32_t>> encode_valid(std::string_view text, const EncodeOptions& options) const;
 
   std::shared_ptr<const Impl> impl_;
 };
