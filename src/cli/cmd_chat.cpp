@@ -26,13 +26,13 @@ constexpr const char* kHelp =
 
 // What one line of the user's gives: an answer in the conversation, or, without a template, how the text goes on.
 Result<GenerateResult> generate(const Engine& engine, Session& session, std::vector<Message>& messages,
-                                const std::string& line, const GenerateOptions& options, bool no_template,
+                                const std::string& line, const GenerateOptions& options, const GenerationFlags& flags,
                                 const StreamCallback& stream) {
-  if (!no_template) {
+  if (!flags.no_template) {
     messages.push_back({"user", line});
     return session.generate_chat(messages, options, stream);
   }
-  TANDEM_ASSIGN(const std::vector<int32_t> tokens, engine.encode(line, session.tokens().empty()));
+  TANDEM_ASSIGN(const std::vector<int32_t> tokens, flags.encode(engine, line, session.tokens().empty()));
   return session.generate(tokens, options, stream);
 }
 
@@ -43,7 +43,7 @@ void answer(const Engine& engine, Session& session, std::vector<Message>& messag
   AnswerPrinter printer(o.generation.show_reasoning());
   options.on_reasoning = [&](std::string_view piece) { return printer.reasoning(piece); };
   on_interrupt([](void* s) { static_cast<Session*>(s)->cancel(); }, &session);
-  const auto result = generate(engine, session, messages, line, options, o.generation.no_template,
+  const auto result = generate(engine, session, messages, line, options, o.generation,
                                [&](std::string_view piece) { return printer.answer(piece); });
   on_interrupt(nullptr, nullptr);
   clear_interrupt();

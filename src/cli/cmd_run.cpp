@@ -68,7 +68,7 @@ void run(const Options& o, bool prompt_given) {
       messages.push_back({"user", prompt});
       return session->generate_chat(messages, options, stream);
     }
-    TANDEM_ASSIGN(const std::vector<int32_t> tokens, engine->encode(prompt, true));
+    TANDEM_ASSIGN(const std::vector<int32_t> tokens, o.generation.encode(*engine, prompt, true));
     return session->generate(tokens, options, stream);
   };
   const auto result = generate();

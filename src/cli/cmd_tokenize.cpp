@@ -21,7 +21,16 @@ struct TokenizeOptions {
   bool jsonl = false;
   bool special = false;
   bool skip_special = false;
+  bool no_parse_special = false;
 };
+
+Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, const std::string& text,
+                                    const TokenizeOptions& options) {
+  const OriginSpan all{0, text.size(), Origin::kData};
+  EncodeOptions encoding{.add_special = options.special};
+  if (options.no_parse_special) encoding.origins = {&all, 1};
+  return tokenizer.encode(text, encoding);
+}
 
 // ASCII only: many readers take U+2028 and its like for the end of a line.
 std::string json_text(const std::string& text) {
@@ -34,7 +43,7 @@ Result<std::string> tokenize_line(const Tokenizer& tokenizer, const std::string&
   TANDEM_ASSIGN(const std::optional<std::string> text, json_string(input, "text"));
   std::vector<int32_t> ids;
   if (text) {
-    TANDEM_ASSIGN(ids, tokenizer.encode(*text, options.special));
+    TANDEM_ASSIGN(ids, encode(tokenizer, *text, options));
   } else {
     if (!input.is_object() || !input.contains("ids")) {
       return invalid_argument("it is not an object with a string \"text\" or with a list \"ids\"");
@@ -73,7 +82,7 @@ void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
     tokenize_lines(*tokenizer, options);
     return;
   }
-  const Result<std::vector<int32_t>> ids = tokenizer->encode(options.prompt, options.special);
+  const Result<std::vector<int32_t>> ids = encode(*tokenizer, options.prompt, options);
   if (!ids.ok()) fail(ids.error());
   fmt::print("{}\n", fmt::join(*ids, " "));
 }
@@ -92,6 +101,8 @@ void add_tokenize_command(CLI::App& app) {
                     R"(Read lines {"text": …} or {"ids": […]} and write lines {"ids": […], "decoded": …}, in order)");
   command->add_flag("--special", options->special,
                     "Add what the tokenizer puts around a text, such as <|begin_of_text|>");
+  command->add_flag("--no-parse-special", options->no_parse_special,
+                    "The text of special tokens is ordinary text, as in what `run` and `chat` are given");
   command->add_flag("--skip-special", options->skip_special, "Leave special tokens out of what is decoded");
   command->footer(
       "Examples:\n  tandem tokenize checkpoint/ -p \"Once upon a time\"\n"

@@ -26,6 +26,9 @@ void GenerationFlags::add_to(CLI::App& command) {
   command.add_flag("--ignore-eos", ignore_eos, "Go on after the end of the text");
   command.add_option("--system", system, "A system message before the conversation");
   command.add_flag("--no-template", no_template, "The text as it is, without the model's chat template");
+  command.add_flag("--parse-special", parse_special,
+                   "Let the text of special tokens in prompts and messages become these tokens; whoever writes such a "
+                   "text can then forge turns of the conversation");
   command
       .add_option("--var", variables,
                   "NAME=VALUE for the chat template, such as enable_thinking=false: JSON, or else a text; may be given "
@@ -72,10 +75,24 @@ GenerateOptions GenerationFlags::apply(const Engine& loaded) const {
   s.seed = seed ? *seed : std::random_device{}();
   options.stop_strings = stop;
   options.ignore_eos = ignore_eos;
+  options.parse_special = parse_special;
   options.template_variables = variables_json(variables);
   if (no_template && !system.empty()) fail(invalid_argument("--system makes no sense with --no-template"));
   if (no_template && !variables.empty()) fail(invalid_argument("--var makes no sense with --no-template"));
   return options;
+}
+
+Result<std::vector<int32_t>> GenerationFlags::encode(const Engine& loaded, const std::string& text,
+                                                     bool add_special) const {
+  TANDEM_ASSIGN(std::vector<int32_t> tokens, loaded.encode(text, add_special, parse_special));
+  if (parse_special) return tokens;
+  TANDEM_ASSIGN(const std::vector<int32_t> parsed, loaded.encode(text, add_special, /*parse_special=*/true));
+  if (parsed != tokens) {
+    fmt::print(stderr,
+               "note: the prompt has the text of special tokens, which is taken as ordinary text; --parse-special makes "
+               "tokens of it\n");
+  }
+  return tokens;
 }
 
 std::string describe(const GenerateResult& r) {

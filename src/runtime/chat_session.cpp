@@ -105,10 +105,9 @@ class ChatSession final : public Session {
   Result<GenerateResult> generate_chat(std::span<const Message> messages, const GenerateOptions& options,
                                        const StreamCallback& callback) override {
     return alone([&]() -> Result<GenerateResult> {
-      TANDEM_ASSIGN(const std::string text, engine_->render_chat(messages, true, options.template_variables));
-      // Templates write their own special tokens; the tokenizer adds none.
-      TANDEM_ASSIGN(const std::vector<int32_t> tokens, engine_->encode(text, false));
-      return go_on_from(tokens, ReasoningSplitter::after_prompt(text), options, callback);
+      TANDEM_ASSIGN(const LoadedEngine::ChatPrompt prompt,
+                    engine_->chat_prompt(messages, true, options.template_variables, options.parse_special));
+      return go_on_from(prompt.tokens, ReasoningSplitter::after_prompt(prompt.text), options, callback);
     });
   }
 

@@ -161,11 +161,40 @@ auto LoadedEngine::with_tokenizer(Call&& call) const -> decltype(call()) {
   });
 }
 
-Result<std::vector<int32_t>> LoadedEngine::encode(std::string_view text, bool add_special) const {
+const ControlTokens* LoadedEngine::control_tokens() const {
+  std::call_once(control_once_, [this] {
+    if (chat_template_ != nullptr) control_ = tokenizer_->control_tokens(chat_template_->source());
+  });
+  return &control_;
+}
+
+Result<std::vector<int32_t>> LoadedEngine::encode(std::string_view text, bool add_special, bool parse_special) const {
   return with_tokenizer([&]() -> Result<std::vector<int32_t>> {
     if (!tokenizer_) return unsupported("the file has no tokenizer; give token ids");
-    return tokenizer_->encode(text, add_special);
+    if (parse_special) return tokenizer_->encode(text, add_special);
+    const OriginSpan all{0, text.size(), Origin::kData};
+    return tokenizer_->encode(text, {add_special, {&all, 1}, control_tokens()});
   });
+}
+
+Result<LoadedEngine::ChatPrompt> LoadedEngine::chat_prompt(std::span<const Message> messages,
+                                                           bool add_generation_prompt, std::string_view variables,
+                                                           bool parse_special) const {
+  return with_tokenizer([&]() -> Result<ChatPrompt> {
+    if (chat_template_ == nullptr) return chat_template_error_;
+    TANDEM_ASSIGN(jinja::MarkedText text, chat_template_->render_marked(messages, add_generation_prompt, variables));
+    std::vector<OriginSpan> origins;
+    if (!parse_special) origins = text.spans();
+    // Templates write their own special tokens; the tokenizer adds none.
+    TANDEM_ASSIGN(std::vector<int32_t> tokens, tokenizer_->encode(text.bytes(), {false, origins, control_tokens()}));
+    return ChatPrompt{std::move(text).take(), std::move(tokens)};
+  });
+}
+
+Result<std::vector<int32_t>> LoadedEngine::encode_chat(std::span<const Message> messages, bool add_generation_prompt,
+                                                       std::string_view variables, bool parse_special) const {
+  TANDEM_ASSIGN(ChatPrompt prompt, chat_prompt(messages, add_generation_prompt, variables, parse_special));
+  return std::move(prompt.tokens);
 }
 
 Result<std::string> LoadedEngine::decode(std::span<const int32_t> tokens, bool skip_special) const {
