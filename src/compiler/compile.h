@@ -62,6 +62,7 @@ struct CompileOptions {
   NpuOptions npu;
   int threads = 0;  // 0: all cores.
   std::string config_name = "config.json";
+  bool force = false;  // Replace what is there under the output's name even if it is no file of tandem's.
   ProgressCallback progress;
   StopCallback stop;
   DumpCallback dump_ir;
