@@ -34,6 +34,8 @@ struct GenerationFlags {
 
   void add_to(CLI::App& command);
   ShowReasoning show_reasoning() const { return hide_reasoning ? ShowReasoning::kHide : ShowReasoning::kYes; }
+  // Refuses what contradicts itself, before anything is loaded.
+  void check() const;
   // The model's own defaults, with what was given put over them. Without a seed, a random one.
   GenerateOptions apply(const Engine& loaded) const;
 };
