@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <iostream>
 #include <memory>
 #include <string>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/load_tokenizer.h"
 
 namespace tandem {
@@ -59,22 +58,22 @@ Result<std::string> tokenize_line(const Tokenizer& tokenizer, const std::string&
 }
 
 void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options) {
-  std::ios::sync_with_stdio(false);
-  std::string line;
-  for (size_t number = 1; std::getline(std::cin, line); ++number) {
-    Result<std::string> output = tokenize_line(tokenizer, line, options);
+  LineReader lines;
+  for (size_t number = 1;; ++number) {
+    const std::optional<std::string> line = value_or_fail(lines.next());
+    if (!line) return;
+    Result<std::string> output = tokenize_line(tokenizer, *line, options);
     if (!output.ok()) fail(with_context(std::move(output).error(), "line {} of the input", number));
-    std::fwrite(output->data(), 1, output->size(), stdout);
+    write_stdout(*output);
     // Somebody may be waiting for this answer before they send the next line.
-    if (std::cin.rdbuf()->in_avail() <= 0) std::fflush(stdout);
-    if (std::ferror(stdout) != 0) fail(io_error("the output cannot be written"));
+    if (!lines.has_line()) flush_stdout();
+    if (output_failed()) return;
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail(io_error("the output cannot be written"));
 }
 
 void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
   if (options.jsonl == has_prompt) {
-    fail(invalid_argument("tokenize needs either -p TEXT or --jsonl, with lines {{\"text\": …}} on the input"));
+    refuse("tokenize needs either -p TEXT or --jsonl, with lines {\"text\": …} on the input");
   }
   const Result<Tokenizer> tokenizer = load_tokenizer(options.model);
   if (!tokenizer.ok()) fail(tokenizer.error());
@@ -84,7 +83,7 @@ void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
   }
   const Result<std::vector<int32_t>> ids = encode(*tokenizer, options.prompt, options);
   if (!ids.ok()) fail(ids.error());
-  fmt::print("{}\n", fmt::join(*ids, " "));
+  write_stdout(fmt::format("{}\n", fmt::join(*ids, " ")));
 }
 
 }  // namespace

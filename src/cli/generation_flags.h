@@ -35,6 +35,8 @@ struct GenerationFlags {
 
   void add_to(CLI::App& command);
   ShowReasoning show_reasoning() const { return hide_reasoning ? ShowReasoning::kHide : ShowReasoning::kYes; }
+  // Refuses what contradicts itself, before anything is loaded.
+  void check() const;
   // The model's own defaults, with what was given put over them. Without a seed, a random one.
   GenerateOptions apply(const Engine& loaded) const;
   // The tokens of a text for --no-template. Says so on standard error if it spells special tokens that stay text.

@@ -136,5 +136,21 @@ TEST(Version, IsThatOfTheBuildFiles) {
   EXPECT_NE(content.find(wanted), std::string::npos) << "base/version.h says " << kVersion;
 }
 
+TEST(Status, ContextNamesAFileOnce) {
+  const auto message = [](const char* text, const char* context) {
+    return with_context(corrupt("{}", text), "{}", context).message;
+  };
+  EXPECT_EQ(message("is damaged", "a/flip.tdm"), "a/flip.tdm: is damaged");
+  EXPECT_EQ(message("a/flip.tdm: is damaged", "a/flip.tdm"), "a/flip.tdm: is damaged");
+  EXPECT_EQ(message("a/flip.tdm has no head", "a/flip.tdm"), "a/flip.tdm has no head");
+  EXPECT_EQ(message("flip.tdm: is damaged", "a/flip.tdm"), "a/flip.tdm: is damaged");
+  EXPECT_EQ(message("flip.tdm has no head", "a/flip.tdm"), "a/flip.tdm has no head");
+  // Another file, and text that only looks alike.
+  EXPECT_EQ(message("b.json: not JSON", "a/flip.tdm"), "a/flip.tdm: b.json: not JSON");
+  EXPECT_EQ(message("flip.tdm2: is damaged", "a/flip.tdm"), "a/flip.tdm: flip.tdm2: is damaged");
+  EXPECT_EQ(message(": odd", "folder/"), "folder/: : odd");
+  EXPECT_EQ(message("a word", ""), ": a word");
+}
+
 }  // namespace
 }  // namespace tandem
