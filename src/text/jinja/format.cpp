@@ -224,6 +224,7 @@ Result<Value> find_field(Runtime& rt, std::string_view field, const Args& args, 
 }  // namespace
 
 Result<std::string> format_percent(Runtime& rt, std::string_view format, const Value& values) {
+  TANDEM_TRY(rt.scan(format.size()));
   std::string out;
   size_t next = 0;
   const bool many = values.is(Kind::kTuple);
@@ -233,7 +234,7 @@ Result<std::string> format_percent(Runtime& rt, std::string_view format, const V
       continue;
     }
     TANDEM_TRY(rt.step());
-    TANDEM_TRY(rt.make_room(out.size()));
+    TANDEM_TRY(rt.grow(out, 0));
     Spec spec;
     Value named;
     bool has_name = false;
@@ -284,6 +285,7 @@ Result<std::string> format_percent(Runtime& rt, std::string_view format, const V
 }
 
 Result<std::string> format_braces(Runtime& rt, std::string_view format, const Args& args) {
+  TANDEM_TRY(rt.scan(format.size()));
   std::string out;
   int64_t next = 0;
   for (size_t at = 0; at < format.size();) {
@@ -300,7 +302,7 @@ Result<std::string> format_braces(Runtime& rt, std::string_view format, const Ar
       continue;
     }
     TANDEM_TRY(rt.step());
-    TANDEM_TRY(rt.make_room(out.size()));
+    TANDEM_TRY(rt.grow(out, 0));
     const size_t end = format.find('}', at);
     if (end == std::string_view::npos) return invalid_argument("expected '}}' before end of string");
     std::string_view field = format.substr(at + 1, end - at - 1);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/find_text.h"
 #include "text/jinja/printing.h"
 #include "text/jinja/unicode.h"
 
@@ -204,6 +205,7 @@ Result<bool> equal(Runtime& rt, const Value& left, const Value& right) {
     case Kind::kDict: {
       if (left.dict().items.size() != right.dict().items.size()) return false;
       for (const auto& [key, value] : left.dict().items) {
+        TANDEM_TRY(rt.look_up(key, right.dict().items.size()));
         const Value* other = right.dict().find(key);
         if (other == nullptr) return false;
         TANDEM_ASSIGN(const bool same, equal(rt, value, *other));
@@ -250,12 +252,12 @@ Result<bool> contains(Runtime& rt, const Value& container, const Value& item) {
       if (item.is_undefined()) return undefined_error(item);
       return invalid_argument("'in <string>' requires string as left operand, not {}", type_name(item));
     }
-    TANDEM_TRY(rt.step(static_cast<int64_t>(container.text().size() / 64 + 1)));
-    return container.text().find(item.text()) != std::string::npos;
+    TANDEM_TRY(rt.step(static_cast<int64_t>(container.text().size() / 16 + 1)));
+    return find_text(container.text(), item.text()) != std::string_view::npos;
   }
   if (container.is_dict()) {
     if (item.is(Kind::kList) || item.is_dict()) return invalid_argument("unhashable type: '{}'", type_name(item));
-    TANDEM_TRY(rt.step(item.is_string() ? 1 : static_cast<int64_t>(container.dict().items.size())));
+    TANDEM_TRY(rt.look_up(item, container.dict().items.size()));
     return container.dict().find(item) != nullptr;
   }
   if (container.is(Kind::kGenerator)) {  // Takes items until it finds one.

@@ -17,7 +17,7 @@ class Printer {
 
   Status repr(const Value& value) {
     TANDEM_TRY(rt_.step());
-    TANDEM_TRY(rt_.make_room(out_.size()));
+    TANDEM_TRY(rt_.grow(out_, 0));
     switch (value.kind()) {
       case Kind::kUndefined: out_ += "Undefined"; return ok_status();
       case Kind::kNone: out_ += "None"; return ok_status();
@@ -56,7 +56,7 @@ class Printer {
 
  private:
   Status string(const Value& value) {
-    TANDEM_TRY(rt_.step(static_cast<int64_t>(value.text().size() / 16)));
+    TANDEM_TRY(rt_.step(static_cast<int64_t>(value.text().size() / 8)));
     if (value.is_markup()) out_ += "Markup(";
     append_quoted(out_, value.text());
     if (value.is_markup()) out_ += ")";
@@ -115,7 +115,7 @@ class JsonPrinter {
 
   Status print(const Value& value, int level) {
     TANDEM_TRY(rt_.step());
-    TANDEM_TRY(rt_.make_room(out_.size()));
+    TANDEM_TRY(rt_.grow(out_, 0));
     switch (value.kind()) {
       case Kind::kNone: out_ += "null"; return ok_status();
       case Kind::kBool: out_ += value.as_bool() ? "true" : "false"; return ok_status();
@@ -137,9 +137,10 @@ class JsonPrinter {
   }
 
   Status string(std::string_view text) {
-    TANDEM_TRY(rt_.step(static_cast<int64_t>(text.size() / 16)));
+    TANDEM_TRY(rt_.step(static_cast<int64_t>(text.size() / 8)));
     out_ += '"';
     if (format_.ensure_ascii) {
+      TANDEM_TRY(rt_.scan(text.size()));
       for (const char32_t c : to_code_points(text)) escaped(c);
     } else {
       for (const char c : text) {
@@ -296,7 +297,7 @@ std::string float_text(double number) {
 Status append_str(Runtime& rt, std::string& out, const Value& value) {
   if (value.is_undefined()) return ok_status();
   if (value.is_string()) {
-    TANDEM_TRY(rt.make_room(out.size() + value.text().size()));
+    TANDEM_TRY(rt.grow(out, value.text().size()));
     out += value.text();
     return ok_status();
   }

@@ -38,15 +38,28 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // Counts work, so that a template that goes on for ever is stopped; also finds out that memory has run out.
+  // Counts work, so that a template that goes on for ever is stopped; also finds out that memory has run out. A step
+  // is about 50 ns.
   Status step(int64_t count = 1);
+  // Before a text of this size is looked at character by character.
+  Status scan(size_t bytes) { return step(static_cast<int64_t>(bytes / kScannedPerStep)); }
+  // Before a filter or method copies or searches its value and arguments; what it does character by character it scans
+  // by itself.
+  Status scan(const Value& value, const Args& args);
+  // Before `key` is looked for in a dict: keys that are not strings are compared one by one.
+  Status look_up(const Value& key, size_t items);
+  // Before a text that is being made gets longer.
+  Status grow(const std::string& text, size_t more);
   // Before something of this size is made.
   Status make_room(size_t bytes);
   // The same for `count` pieces of `size`, whose product may overflow.
   Status make_room(size_t count, size_t size);
 
   Meter* meter() { return &meter_; }
-  Value string(std::string text, bool markup = false) { return Value::string(std::move(text), &meter_, markup); }
+  Value string(std::string text, bool markup = false) {
+    steps_ += static_cast<int64_t>(text.size() / kCopiedPerStep);
+    return Value::string(std::move(text), &meter_, markup);
+  }
   Result<Value> list(std::vector<Value> items);
   Result<Value> tuple(std::vector<Value> items);
   Result<Value> dict(std::shared_ptr<DictObject> dict);
@@ -66,6 +79,10 @@ class Runtime {
   bool raised = false;
 
  private:
+  static constexpr size_t kCopiedPerStep = 64;  // Bytes.
+  static constexpr size_t kSearchedPerStep = 32;
+  static constexpr size_t kScannedPerStep = 4;
+
   Limits limits_;
   Meter meter_;
   int64_t steps_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/find_text.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/printing.h"
 #include "text/jinja/unicode.h"
@@ -16,7 +17,7 @@ Result<std::string> replace_text(Runtime& rt, std::string_view text, std::string
   size_t at = 0;
   for (; count != 0; --count) {
     TANDEM_TRY(rt.step());
-    TANDEM_TRY(rt.make_room(out.size() + to.size() > (size_t{1} << 16) ? out.size() + to.size() : 0));
+    TANDEM_TRY(rt.grow(out, to.size()));
     if (from.empty()) {  // Before each character, and at the end.
       if (at > text.size()) break;
       out += to;
@@ -26,7 +27,7 @@ Result<std::string> replace_text(Runtime& rt, std::string_view text, std::string
       at += size;
       continue;
     }
-    const size_t found = text.find(from, at);
+    const size_t found = find_text(text, from, at);
     if (found == std::string_view::npos) break;
     out += text.substr(at, found - at);
     out += to;
@@ -36,9 +37,18 @@ Result<std::string> replace_text(Runtime& rt, std::string_view text, std::string
   return out;
 }
 
+Result<Value> stripped(Runtime& rt, std::string_view text, const std::string* chars, bool left, bool right,
+                       bool is_markup) {
+  if (chars != nullptr) TANDEM_TRY(rt.step(static_cast<int64_t>(chars->size())));  // They are sorted.
+  const std::string_view kept = strip(text, chars, left, right);
+  TANDEM_TRY(rt.scan(text.size() - kept.size()));
+  return rt.string(std::string(kept), is_markup);
+}
+
 Result<std::vector<std::string_view>> split_lines(Runtime& rt, std::string_view text, bool keep_ends) {
   std::vector<std::string_view> lines;
   TANDEM_TRY(rt.make_room(text.size()));
+  TANDEM_TRY(rt.scan(text.size()));
   size_t start = 0;
   for (size_t i = 0; i < text.size();) {
     const size_t size = byte_offset(text.substr(i), 1);
@@ -76,6 +86,7 @@ template <std::u32string (*convert)(std::u32string_view)>
 Result<Value> change_case(Runtime& rt, const Value& self, Args& args) {
   TANDEM_TRY(bind("this method", args, {}, 0).status());
   TANDEM_TRY(rt.make_room(self.text().size(), 12));
+  TANDEM_TRY(rt.step(static_cast<int64_t>(self.text().size())));
   return rt.string(to_utf8(convert(to_code_points(self.text()))), self.is_markup());
 }
 
@@ -90,10 +101,10 @@ Result<Value> strip_method(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("strip", args, {"chars"}, 0));
   TANDEM_TRY(rt.make_room(self.text().size()));
   if (!bound.has(0) || bound[0].is_none()) {
-    return rt.string(std::string(strip(self.text(), nullptr, left, right)), self.is_markup());
+    return stripped(rt, self.text(), nullptr, left, right, self.is_markup());
   }
   TANDEM_ASSIGN(const std::string chars, bound.text(0, ""));
-  return rt.string(std::string(strip(self.text(), &chars, left, right)), self.is_markup());
+  return stripped(rt, self.text(), &chars, left, right, self.is_markup());
 }
 
 Result<Value> replace_method(Runtime& rt, const Value& self, Args& args) {
@@ -106,8 +117,10 @@ Result<Value> replace_method(Runtime& rt, const Value& self, Args& args) {
 }
 
 // The part of the text that optional start and end arguments name.
-Result<std::optional<std::string_view>> window(const Value& self, const Bound& bound, size_t first) {
+Result<std::optional<std::string_view>> window(Runtime& rt, const Value& self, const Bound& bound, size_t first) {
   std::string_view text = self.text();
+  if (!bound.has(first) && !bound.has(first + 1)) return std::optional(text);
+  TANDEM_TRY(rt.scan(text.size()));
   const auto size = static_cast<int64_t>(self.length());
   const auto place = [&](size_t i, int64_t fallback) -> Result<int64_t> {
     if (!bound.has(i) || bound[i].is_none()) return fallback;
@@ -124,9 +137,9 @@ Result<std::optional<std::string_view>> window(const Value& self, const Bound& b
 }
 
 template <bool start>
-Result<Value> affix(Runtime&, const Value& self, Args& args) {
+Result<Value> affix(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind(start ? "startswith" : "endswith", args, {"prefix", "start", "end"}, 1));
-  TANDEM_ASSIGN(const auto text, window(self, bound, 1));
+  TANDEM_ASSIGN(const auto text, window(rt, self, bound, 1));
   const auto matches = [&](const Value& v) {
     return text && (start ? text->starts_with(v.text()) : text->ends_with(v.text()));
   };
@@ -149,17 +162,17 @@ template <Search kind>
 Result<Value> search(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("find", args, {"sub", "start", "end"}, 1));
   TANDEM_ASSIGN(const std::string sub, bound.text(0, ""));
-  TANDEM_ASSIGN(const auto part, window(self, bound, 1));
+  TANDEM_ASSIGN(const auto part, window(rt, self, bound, 1));
   TANDEM_TRY(rt.step(static_cast<int64_t>(self.text().size() / 16)));
   if (kind == Search::kCount) {
     if (!part) return Value::integer(0);
     if (sub.empty()) return Value::integer(static_cast<int64_t>(count_code_points(*part)) + 1);
     int64_t count = 0;
-    for (size_t at = part->find(sub); at != std::string_view::npos; at = part->find(sub, at + sub.size())) ++count;
+    for (size_t at = 0; (at = find_text(*part, sub, at)) != std::string_view::npos; at += sub.size()) ++count;
     return Value::integer(count);
   }
   const bool from_end = kind == Search::kRfind || kind == Search::kRindex;
-  const size_t at = !part ? std::string_view::npos : from_end ? part->rfind(sub) : part->find(sub);
+  const size_t at = !part ? std::string_view::npos : from_end ? find_last_text(*part, sub) : find_text(*part, sub);
   if (at == std::string_view::npos) {
     if (kind == Search::kIndex || kind == Search::kRindex) return invalid_argument("substring not found");
     return Value::integer(-1);
@@ -211,6 +224,7 @@ template <bool (*holds)(char32_t)>
 Result<Value> all_are(Runtime& rt, const Value& self, Args& args) {
   TANDEM_TRY(bind("this method", args, {}, 0).status());
   TANDEM_TRY(rt.make_room(self.text().size(), 4));
+  TANDEM_TRY(rt.scan(self.text().size()));
   const std::u32string text = to_code_points(self.text());
   return Value::boolean(!text.empty() && std::ranges::all_of(text, holds));
 }

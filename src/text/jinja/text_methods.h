@@ -9,6 +9,10 @@
 
 namespace tandem::jinja {
 
+// strip() as a value, charged by what it took off.
+Result<Value> stripped(Runtime& rt, std::string_view text, const std::string* chars, bool left, bool right,
+                       bool is_markup);
+
 // At most `count` times; negative: all.
 Result<std::string> replace_text(Runtime& rt, std::string_view text, std::string_view from, std::string_view to,
                                  int64_t count);
