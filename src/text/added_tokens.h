@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "tandem/status.h"
 #include "text/tokenizer_blob.h"
+#include "text/work_budget.h"
 
 namespace tandem {
 
@@ -24,8 +26,10 @@ class AddedTokenMatcher {
   AddedTokenMatcher(const TokenizerBlob& blob, bool normalized);
 
   bool empty() const { return count_ == 0; }
-  // Splits valid UTF-8 into sections, appended to `sections`. Empty runs of text are left out.
-  void split(const TokenizerBlob& blob, std::string_view text, std::vector<TextSection>& sections) const;
+  // Splits valid UTF-8 into sections, appended to `sections`. Empty runs of text are left out. kResourceExhausted if
+  // added tokens begin at so many places, and share so much, that the budget does not suffice.
+  Status split(const TokenizerBlob& blob, std::string_view text, WorkBudget& budget,
+               std::vector<TextSection>& sections) const;
 
  private:
   struct Range {
@@ -33,7 +37,7 @@ class AddedTokenMatcher {
     uint32_t end = 0;
   };
 
-  std::optional<AddedRecord> longest_at(const TokenizerBlob& blob, std::string_view text) const;
+  std::optional<AddedRecord> longest_at(const TokenizerBlob& blob, std::string_view text, uint64_t& work) const;
 
   bool normalized_ = false;
   size_t count_ = 0;

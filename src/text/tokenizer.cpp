@@ -85,9 +85,10 @@ namespace {
 // Encodes the words of one call.
 class WordEncoder {
  public:
-  WordEncoder(const TokenizerBlob& blob, double lowest_score, size_t text_bytes) : cache_(text_bytes) {
+  WordEncoder(const TokenizerBlob& blob, double lowest_score, size_t text_bytes, WorkBudget& budget)
+      : budget_(budget), cache_(text_bytes) {
     if (blob.model() == ModelKind::kUnigram) {
-      unigram_.emplace(blob, lowest_score);
+      unigram_.emplace(blob, lowest_score, budget);
     } else {
       bpe_.emplace(blob);
     }
@@ -98,6 +99,9 @@ class WordEncoder {
     if (word.size() > kMaxWordBytes) {
       return invalid_argument("the text has a word of {} bytes; {} are the most", word.size(), kMaxWordBytes);
     }
+    if (!budget_.spend(word.size())) {
+      return resource_exhausted("the tokenizer makes too many words of this text");
+    }
     const size_t begin = ids.size();
     TANDEM_TRY(bpe_ ? bpe_->encode(word, ids) : unigram_->encode(word, ids));
     cache_.remember(word, begin, ids.size());
@@ -105,6 +109,7 @@ class WordEncoder {
   }
 
  private:
+  WorkBudget& budget_;
   WordCache cache_;
   std::optional<BpeEncoder> bpe_;
   std::optional<UnigramEncoder> unigram_;
@@ -164,27 +169,28 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
     for (const uint32_t id : impl.blob.prefix()) ids.push_back(static_cast<int32_t>(id));
   }
 
+  WorkBudget budget(text.size());
   std::vector<TextSection> raw_sections;
-  impl.raw.split(impl.blob, text, raw_sections);
+  TANDEM_TRY(impl.raw.split(impl.blob, text, budget, raw_sections));
 
   std::vector<TextSection> sections;
   std::deque<std::string> normalized;  // Keeps its strings in place: the cache points at words.
   std::optional<PreTokenizerRun> pre_tokenizer;
-  WordEncoder encoder(impl.blob, impl.lowest_score, text.size());
+  WordEncoder encoder(impl.blob, impl.lowest_score, text.size(), budget);
   for (const TextSection& raw : raw_sections) {
     if (raw.token) {
       ids.push_back(static_cast<int32_t>(*raw.token));
       continue;
     }
-    TANDEM_ASSIGN(const std::string_view run, impl.normalizer.normalize(raw.text, normalized));
+    TANDEM_ASSIGN(const std::string_view run, impl.normalizer.normalize(raw.text, normalized, budget));
     sections.clear();
-    impl.normal.split(impl.blob, run, sections);
+    TANDEM_TRY(impl.normal.split(impl.blob, run, budget, sections));
     for (const TextSection& section : sections) {
       if (section.token) {
         ids.push_back(static_cast<int32_t>(*section.token));
         continue;
       }
-      if (!pre_tokenizer) pre_tokenizer.emplace(impl.pre_tokenizer);
+      if (!pre_tokenizer) pre_tokenizer.emplace(impl.pre_tokenizer, budget);
       const bool at_start = raw.text.data() == text.data() && section.text.data() == run.data();
       TANDEM_ASSIGN(const std::vector<std::string_view>* words, pre_tokenizer->split(section.text, at_start));
       for (const std::string_view word : *words) TANDEM_TRY(encoder.encode(word, ids));

@@ -8,6 +8,7 @@
 
 #include "tandem/status.h"
 #include "text/tokenizer_blob.h"
+#include "text/work_budget.h"
 
 namespace tandem {
 
@@ -18,9 +19,11 @@ double lowest_score(const TokenizerBlob& blob);
 class UnigramEncoder {
  public:
   // `lowest` is lowest_score(blob), which takes a look at all tokens.
-  UnigramEncoder(const TokenizerBlob& blob, double lowest) : blob_(blob), unknown_score_(lowest - 10.0) {}
+  UnigramEncoder(const TokenizerBlob& blob, double lowest, WorkBudget& budget)
+      : blob_(blob), budget_(budget), unknown_score_(lowest - 10.0) {}
 
-  // Appends the ids of a word (valid UTF-8). Takes time n times the length of the longest token.
+  // Appends the ids of a word (valid UTF-8). Takes time n times the length of the longest token that begins at each
+  // place, which is charged to the budget.
   Status encode(std::string_view word, std::vector<int32_t>& ids);
 
  private:
@@ -34,6 +37,7 @@ class UnigramEncoder {
   uint32_t find(std::string_view piece) const;
 
   const TokenizerBlob& blob_;
+  WorkBudget& budget_;
   double unknown_score_;
   std::vector<Node> nodes_;  // By the place where a token ends.
   std::vector<uint32_t> path_;
