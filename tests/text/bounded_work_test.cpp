@@ -39,7 +39,7 @@ void expect_refused(const TokenizerSpec& spec, const std::string& text, const st
   for (const Tokenizer& each : {tokenizer, *reopened}) {
     const auto start = std::chrono::steady_clock::now();
     const Result<std::vector<int32_t>> ids = each.encode(text, false);
-    EXPECT_LT(seconds_since(start), 10.0) << mentions;
+    EXPECT_LT(seconds_since(start), 20.0) << mentions;
     ASSERT_FALSE(ids.ok()) << mentions;
     EXPECT_EQ(ids.error().code, ErrorCode::kResourceExhausted);
     EXPECT_NE(ids.error().message.find(mentions), std::string::npos) << ids.error().message;
@@ -50,7 +50,7 @@ void expect_encoded(const TokenizerSpec& spec, const std::string& text) {
   const Tokenizer tokenizer = open(spec);
   const auto start = std::chrono::steady_clock::now();
   const Result<std::vector<int32_t>> ids = tokenizer.encode(text, false);
-  EXPECT_LT(seconds_since(start), 10.0);
+  EXPECT_LT(seconds_since(start), 20.0);
   EXPECT_TRUE(ids.ok()) << ids.error().message;
 }
 
@@ -68,7 +68,7 @@ TEST(BoundedWork, ManySplitsShareOneBudget) {
     spec.pre_tokenizers.push_back(
         {PreTokenizerKind::kSplitRegex, split_options(SplitBehavior::kMergedWithPrevious), "(?:a?){20}b|x"});
   }
-  expect_refused(spec, std::string(200'000, 'a'), "regular expression");
+  expect_refused(spec, std::string(20'000, 'a'), "regular expression");
 }
 
 TEST(BoundedWork, LongUnigramPieces) {
@@ -77,7 +77,7 @@ TEST(BoundedWork, LongUnigramPieces) {
   for (uint32_t length = 2; length <= 3'000; length += 2) {
     spec.vocabulary.push_back({std::string(length, 'a'), 4 + length, -1.0 - length});
   }
-  expect_refused(spec, std::string(200'000, 'a'), "pieces");
+  expect_refused(spec, std::string(100'000, 'a'), "pieces");
   expect_encoded(spec, std::string(200'000, 'b'));
 }
 
@@ -86,7 +86,7 @@ TEST(BoundedWork, AddedTokensThatShareTheirBeginning) {
   for (uint32_t length = 1; length <= 1'000; ++length) {
     spec.added_tokens.push_back({.content = std::string(length, 'a') + "<", .id = 10 + length});
   }
-  expect_refused(spec, std::string(200'000, 'a'), "added tokens");
+  expect_refused(spec, std::string(50'000, 'a'), "added tokens");
   expect_encoded(spec, std::string(200'000, 'b'));
 }
 
@@ -97,7 +97,7 @@ TEST(BoundedWork, AddedTokensOfWhiteSpaceThatSwallowWhiteSpace) {
   const Tokenizer tokenizer = open(spec);
   const auto start = std::chrono::steady_clock::now();
   const Result<std::vector<int32_t>> ids = tokenizer.encode(text, false);
-  EXPECT_LT(seconds_since(start), 10.0);
+  EXPECT_LT(seconds_since(start), 20.0);
   ASSERT_TRUE(ids.ok()) << ids.error().message;
   EXPECT_EQ(ids->size(), text.size());
 }
@@ -105,10 +105,10 @@ TEST(BoundedWork, AddedTokensOfWhiteSpaceThatSwallowWhiteSpace) {
 TEST(BoundedWork, NormalizersThatMakeTheTextLonger) {
   TokenizerSpec spec = letters_spec();
   for (int i = 0; i < 40; ++i) spec.normalizers.push_back({NormalizerKind::kReplaceLiteral, 0, "a", "aa"});
-  expect_refused(spec, std::string(200'000, 'a'), "normalizers");
+  expect_refused(spec, std::string(50'000, 'a'), "normalizers");
   TokenizerSpec by_regex = letters_spec();
   for (int i = 0; i < 40; ++i) by_regex.normalizers.push_back({NormalizerKind::kReplaceRegex, 0, "", "a"});
-  expect_refused(by_regex, std::string(200'000, 'a'), "too long");
+  expect_refused(by_regex, std::string(50'000, 'a'), "too long");
 }
 
 // Each stretch of text between added tokens is normalized on its own.
@@ -128,7 +128,7 @@ TEST(BoundedWork, PrefixesOfManyWordsInManySteps) {
     spec.pre_tokenizers.push_back({PreTokenizerKind::kMetaspace, metaspace_options(PrependScheme::kAlways, false),
                                    i % 2 == 0 ? "\U0001f600" : "\U0001f601"});
   }
-  expect_refused(spec, std::string(200'000, 'a'), "pre-tokenizers");
+  expect_refused(spec, std::string(50'000, 'a'), "pre-tokenizers");
 }
 
 TEST(BoundedWork, LongMarksAndLongWords) {
@@ -161,6 +161,21 @@ TEST(BoundedWork, LiteralPatternsHaveALength) {
   EXPECT_EQ(tokenizer.error().code, ErrorCode::kUnsupported);
 }
 
+// Pieces of some hundred bytes are honest: rules of "=" and the like.
+TEST(BoundedWork, RealisticPiecesAreFarFromTheLimit) {
+  TokenizerSpec spec = letters_spec();
+  spec.model = ModelKind::kUnigram;
+  for (uint32_t length = 2; length <= 256; ++length) {
+    spec.vocabulary.push_back({std::string(length, 'a'), 4 + length, -1.0 - length});
+  }
+  spec.normalizers.push_back({NormalizerKind::kNfkc});
+  expect_encoded(spec, std::string(50'000, 'a'));
+  // The character that becomes longest: eleven times its bytes.
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "\ufdfa";
+  expect_encoded(spec, text);
+}
+
 // A token's cost does not grow with the text, nor by what its decoders could make of it.
 TEST(BoundedWork, DecodersThatMakeTokensLonger) {
   for (const bool is_fused : {false, true}) {
@@ -174,7 +189,7 @@ TEST(BoundedWork, DecodersThatMakeTokensLonger) {
     size_t bytes = 0;
     for (int i = 0; i < 2'000; ++i) bytes += decoder.push(0).size();
     bytes += decoder.flush().size();
-    EXPECT_LT(seconds_since(start), 10.0);
+    EXPECT_LT(seconds_since(start), 20.0);
     EXPECT_LT(bytes, 2'000u * 4'096);
   }
 }
@@ -187,7 +202,7 @@ TEST(BoundedWork, DecodersWithHostilePatterns) {
     const Tokenizer tokenizer = open(spec);
     const auto start = std::chrono::steady_clock::now();
     const std::string text = tokenizer.decode(std::vector<int32_t>(200'000, 0), false);
-    EXPECT_LT(seconds_since(start), 10.0);
+    EXPECT_LT(seconds_since(start), 20.0);
     EXPECT_EQ(text.size(), 200'000u);
   }
 }

@@ -125,7 +125,7 @@ class PatternMaker {
 TEST(Regex, FindsWhatAnotherEngineFinds) {
   PatternMaker maker(1);
   size_t compared = 0;
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 10'000; ++i) {
     const std::string pattern = maker.pattern();
     const Oracle oracle(pattern);
     const Result<Regex> regex = Regex::compile(pattern);
@@ -141,14 +141,14 @@ TEST(Regex, FindsWhatAnotherEngineFinds) {
       ASSERT_EQ(*found, *expected) << pattern << " in " << text;
     }
   }
-  EXPECT_GT(compared, 150'000u);
+  EXPECT_GT(compared, 75'000u);
 }
 
 // A text that makes the matcher remember what failed gives the same matches as its parts do without.
 TEST(Regex, RememberingChangesNothing) {
   PatternMaker maker(2);
   size_t compared = 0;
-  for (int i = 0; i < 1'500; ++i) {
+  for (int i = 0; i < 600; ++i) {
     const std::string pattern = maker.pattern();
     const Oracle oracle(pattern);
     const Result<Regex> regex = Regex::compile(pattern);
@@ -162,7 +162,7 @@ TEST(Regex, RememberingChangesNothing) {
     ++compared;
     ASSERT_EQ(*found, *expected) << pattern << " in " << text;
   }
-  EXPECT_GT(compared, 1'300u);
+  EXPECT_GT(compared, 500u);
 }
 
 TEST(Regex, KnowsTheSyntaxOfTokenizers) {
@@ -206,7 +206,7 @@ TEST(Regex, RefusesProgramsThatGrowWithoutBound) {
   }
 }
 
-// Units of work per byte, over all matches. Searching again from each byte to the end would take 50,000.
+// Units of work per byte, over all matches. Searching again from each byte to the end would take 20,000.
 double work_per_byte(std::string_view pattern, const std::string& text) {
   const Result<Regex> regex = Regex::compile(pattern);
   EXPECT_TRUE(regex.ok()) << regex.error().message;
@@ -217,7 +217,7 @@ double work_per_byte(std::string_view pattern, const std::string& text) {
 }
 
 TEST(Regex, AllMatchesTakeLinearWork) {
-  const std::string a(100'000, 'a');
+  const std::string a(40'000, 'a');
   for (const char* pattern :
        {"a+b|a", "a*b|a", "a*?b|a", "a+[bc]", "a++b|a", "(?>a+)b|a", "(?=.*x)a|a", "(?=.*?x)a|a", "(?!.*x)b|a",
         "(?:a|aa|aaa)+(?=\\n)", "(?:a+)+b|a", "(?:a|a)*b|a", "(?=(?:a{3})*(?!a))a{3}|a", "(?=a*(?=a*(?=a*x)))a|a",
@@ -228,7 +228,7 @@ TEST(Regex, AllMatchesTakeLinearWork) {
 }
 
 TEST(Regex, WhatIsNotLinearEndsWithASentence) {
-  const std::string text(100'000, 'a');
+  const std::string text(40'000, 'a');
   for (const char* pattern : {"(?:a*)*b|a", "(?>(?:aa)*)b|a", "a{1,60000}b|a"}) {
     const Result<Regex> regex = Regex::compile(pattern);
     ASSERT_TRUE(regex.ok()) << regex.error().message;
