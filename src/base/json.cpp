@@ -10,6 +10,8 @@ namespace {
 
 // Deeper than any file of ours or a hub's; recursion over a parsed document stays far from the stack's end.
 constexpr size_t kMaxDepth = 256;
+// A value takes up to 64 bytes of memory and as few as two of the text. The largest tokenizers have two million.
+constexpr size_t kMaxValues = 8'000'000;
 
 const Json* find(const Json& object, std::string_view key) {
   if (!object.is_object()) return nullptr;
@@ -39,6 +41,7 @@ Result<int64_t> as_int(std::string_view key, const Json& value) {
 class TreeBuilder {
  public:
   bool too_deep() const { return too_deep_; }
+  bool too_many() const { return count_ > kMaxValues; }
   Json take() { return std::move(root_); }
 
   // The parser calls these; false stops it.
@@ -74,9 +77,10 @@ class TreeBuilder {
   }
   bool add(Json value) {
     place(std::move(value));
-    return true;
+    return ++count_ <= kMaxValues;
   }
   bool open(Json empty) {
+    if (++count_ > kMaxValues) return false;
     too_deep_ = open_.size() >= kMaxDepth;
     if (!too_deep_) open_.push_back(place(std::move(empty)));
     return !too_deep_;
@@ -90,6 +94,7 @@ class TreeBuilder {
   std::vector<Json*> open_;  // The objects and lists that have not ended; none of them moves while it is here.
   Json* member_ = nullptr;   // Where the next value of the innermost object goes.
   bool too_deep_ = false;
+  size_t count_ = 0;
 };
 
 }  // namespace
@@ -100,6 +105,7 @@ Result<Json> parse_json(std::string_view text, std::string_view what) {
   TreeBuilder builder;
   const bool parsed = Json::sax_parse(text, &builder);
   if (builder.too_deep()) return corrupt("{}: nested deeper than {} levels", what, kMaxDepth);
+  if (builder.too_many()) return corrupt("{}: more than {} values, which no such file has", what, kMaxValues);
   if (!parsed) return corrupt("{}: not valid JSON", what);
   return builder.take();
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
 
@@ -115,9 +116,9 @@ Result<std::vector<int32_t>> GenerationFlags::encode(const Engine& loaded, const
   if (parse_special) return tokens;
   TANDEM_ASSIGN(const std::vector<int32_t> parsed, loaded.encode(text, add_special, /*parse_special=*/true));
   if (parsed != tokens) {
-    fmt::print(stderr,
-               "note: the prompt has the text of special tokens, which is taken as ordinary text; --parse-special makes "
-               "tokens of it\n");
+    note(
+        "note: the prompt has the text of special tokens, which is taken as ordinary text; --parse-special makes "
+        "tokens of it");
   }
   return tokens;
 }

@@ -127,7 +127,8 @@ Status WorkFolder::enter() {
       if (entries.foreign) return not_ours(*entries.foreign, "was not made by a compile");
       const bool has_lock = std::ranges::find(entries.ours, folder_ / kLockName) != entries.ours.end();
       // An empty one is what is left if the power fails just after it was made.
-      if (!has_lock && !entries.ours.empty()) return not_ours(folder_, "was made by somebody else, or by another version of tandem");
+      if (!has_lock && !entries.ours.empty())
+        return not_ours(folder_, "was made by somebody else, or by another version of tandem");
     }
     if (Status status = take_lock(is_new); !status.ok()) {
       if (is_new) ::rmdir(folder_.c_str());

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
 namespace tandem {
 namespace {
+
+// Each reads a record and a byte of its token, anywhere in the file.
+constexpr uint64_t kWorkPerComparison = 4;
 
 // The first byte of the character that ends just before `end`.
 size_t previous_character(std::string_view text, size_t end) {
@@ -52,7 +56,7 @@ AddedTokenMatcher::AddedTokenMatcher(const TokenizerBlob& blob, bool normalized)
 }
 
 std::optional<AddedRecord> AddedTokenMatcher::longest_at(const TokenizerBlob& blob, std::string_view whole, size_t at,
-                                                         const SectionRules* rules) const {
+                                                         const SectionRules* rules, uint64_t& work) const {
   const std::string_view text = whole.substr(at);
   auto [begin, end] = by_first_byte_[static_cast<uint8_t>(text[0])];
   std::optional<AddedRecord> best;
@@ -67,6 +71,7 @@ std::optional<AddedRecord> AddedTokenMatcher::longest_at(const TokenizerBlob& bl
     const auto wanted = static_cast<uint8_t>(text[depth]);
     const auto lower_bound = [&](uint32_t low, uint32_t high, unsigned byte) {
       while (low < high) {
+        work += kWorkPerComparison;
         const uint32_t middle = low + (high - low) / 2;
         const std::string_view content = blob.added_token(normalized_, middle).content;
         const bool less = depth >= content.size() || static_cast<uint8_t>(content[depth]) < byte;
@@ -84,14 +89,21 @@ std::optional<AddedRecord> AddedTokenMatcher::longest_at(const TokenizerBlob& bl
   return best;
 }
 
-void AddedTokenMatcher::split(const TokenizerBlob& blob, std::string_view text,
-                              std::vector<TextSection>& sections, const SectionRules* rules) const {
-  size_t done = 0;  // Everything before is in a section.
+Status AddedTokenMatcher::split(const TokenizerBlob& blob, std::string_view text, WorkBudget& budget,
+                                std::vector<TextSection>& sections, const SectionRules* rules) const {
+  size_t done = 0;       // Everything before is in a section.
+  size_t blank_end = 0;  // Of the white space that was looked at last.
   if (count_ > 0) {
     for (size_t at = 0; at < text.size();) {
       const Range& range = by_first_byte_[static_cast<uint8_t>(text[at])];
       std::optional<AddedRecord> found;
-      if (range.begin != range.end) found = longest_at(blob, text, at, rules);
+      if (range.begin != range.end) {
+        uint64_t work = 1;
+        found = longest_at(blob, text, at, rules, work);
+        if (!budget.spend(work)) {
+          return resource_exhausted("the tokenizer's {} added tokens take too long to find in this text", count_);
+        }
+      }
       if (!found) {
         ++at;
         continue;
@@ -104,13 +116,18 @@ void AddedTokenMatcher::split(const TokenizerBlob& blob, std::string_view text,
         continue;
       }
       if ((found->flags & kAddedLstrip) != 0) begin = white_space_before(text, begin, std::min(done, begin));
-      if ((found->flags & kAddedRstrip) != 0) end = white_space_after(text, end);
+      if ((found->flags & kAddedRstrip) != 0) {
+        // A token that is white space itself begins inside of what the last one swallowed: that is not looked at again.
+        blank_end = white_space_after(text, std::max(end, blank_end));
+        end = std::max(end, blank_end);
+      }
       if (done < begin) sections.push_back({text.substr(done, begin - done), std::nullopt});
       sections.push_back({text.substr(begin, end - begin), found->id});
       done = end;
     }
   }
   if (done < text.size()) sections.push_back({text.substr(done), std::nullopt});
+  return ok_status();
 }
 
 }  // namespace tandem

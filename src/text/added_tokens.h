@@ -7,8 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tandem/status.h"
 #include "text/token_rules.h"
 #include "text/tokenizer_blob.h"
+#include "text/work_budget.h"
 
 namespace tandem {
 
@@ -26,9 +28,10 @@ class AddedTokenMatcher {
 
   bool empty() const { return count_ == 0; }
   // Splits valid UTF-8 into sections, appended to `sections`. Empty runs of text are left out. What `rules` refuse is
-  // text, as if the token did not exist there.
-  void split(const TokenizerBlob& blob, std::string_view text, std::vector<TextSection>& sections,
-             const SectionRules* rules = nullptr) const;
+  // text, as if the token did not exist there. kResourceExhausted if added tokens begin at so many places, and share so
+  // much, that the budget does not suffice.
+  Status split(const TokenizerBlob& blob, std::string_view text, WorkBudget& budget, std::vector<TextSection>& sections,
+               const SectionRules* rules = nullptr) const;
 
  private:
   struct Range {
@@ -38,7 +41,7 @@ class AddedTokenMatcher {
 
   // Of those that begin at `at`.
   std::optional<AddedRecord> longest_at(const TokenizerBlob& blob, std::string_view text, size_t at,
-                                        const SectionRules* rules) const;
+                                        const SectionRules* rules, uint64_t& work) const;
 
   bool normalized_ = false;
   size_t count_ = 0;

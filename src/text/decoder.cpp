@@ -1,6 +1,7 @@
 #include "text/decoder.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "base/error.h"
@@ -12,10 +13,10 @@ namespace tandem {
 namespace {
 
 constexpr size_t kMaxContentBytes = 4096;
-// Several replacements by something longer would fill the memory; beyond this, a token is left as it is.
-constexpr size_t kMaxReplacedBytes = 1u << 24;
-
-bool may_replace(size_t text, size_t content) { return (text + 1) * content <= kMaxReplacedBytes; }
+// What is stripped from the end of a stream waits, and is looked at again with each token.
+constexpr size_t kMaxStrippedBytes = 4096;
+// Besides what its bytes allow. A stream has a call for each token.
+constexpr uint64_t kWorkPerToken = 1 << 14;
 
 // Takes the whole characters off `bytes`; what can never become one is U+FFFD.
 std::string take_characters(std::string& bytes) {
@@ -68,15 +69,22 @@ Result<Decoder> Decoder::create(std::span<const DecoderStep> steps, bool tokens_
       return unsupported("a decoder of the tokenizer puts in {} bytes; {} are the most", step.content.size(),
                          kMaxContentBytes);
     }
+    if (step.kind != DecoderKind::kReplaceRegex && step.pattern.size() > kMaxLiteralBytes) {
+      return unsupported("a decoder of the tokenizer looks for {} bytes; {} are the most", step.pattern.size(),
+                         kMaxLiteralBytes);
+    }
+    if (step.kind == DecoderKind::kStrip && (step.options >> 16) * step.content.size() > kMaxStrippedBytes) {
+      return unsupported("a decoder of the tokenizer strips up to {} bytes; {} are the most",
+                         (step.options >> 16) * step.content.size(), kMaxStrippedBytes);
+    }
     const bool needs_pattern = step.kind == DecoderKind::kMetaspace || step.kind == DecoderKind::kBpe;
     if ((needs_pattern && step.pattern.empty()) || (step.kind == DecoderKind::kStrip && step.content.empty())) {
       return corrupt("a decoder of the tokenizer has no text to look for");
     }
     if (step.kind == DecoderKind::kReplaceRegex) {
-      TANDEM_ASSIGN(const std::string pattern, translate_oniguruma(step.pattern, /*with_additions=*/true));
-      TANDEM_ASSIGN(compiled.regex, Regex::compile(pattern));
+      TANDEM_ASSIGN(compiled.regex, Regex::compile(step.pattern));
     } else if (step.kind == DecoderKind::kReplaceLiteral && step.pattern.empty()) {
-      TANDEM_ASSIGN(compiled.regex, Regex::compile(""));  // Matches between all characters.
+      TANDEM_ASSIGN(compiled.regex, Regex::literal(""));  // Matches between all characters.
     }
     fused |= step.kind == DecoderKind::kFuse || step.kind == DecoderKind::kByteLevel;
     decoder.steps_.push_back(std::move(compiled));
@@ -85,6 +93,7 @@ Result<Decoder> Decoder::create(std::span<const DecoderStep> steps, bool tokens_
 }
 
 std::string DecodeStream::push(std::string_view token) {
+  budget_ = WorkBudget(token.size(), kWorkPerToken);
   if (decoder_->spaces_between_ && token_count_ > 0) give(0, " ");
   ++token_count_;
   give(0, token);
@@ -92,6 +101,9 @@ std::string DecodeStream::push(std::string_view token) {
 }
 
 std::string DecodeStream::flush() {
+  size_t held = 0;
+  for (const State& state : states_) held += state.held.size();
+  budget_ = WorkBudget(held, kWorkPerToken);
   for (size_t i = 0; i < states_.size(); ++i) {
     finish(i);
     states_[i] = {};
@@ -104,7 +116,7 @@ std::string DecodeStream::flush() {
 }
 
 void DecodeStream::give(size_t index, std::string_view text) {
-  if (index == states_.size()) {
+  if (index == states_.size() || !budget_.spend(text.size() + 1)) {
     pending_.append(text);
   } else if (decoder_->steps_[index].fused) {
     give_part(index, text);
@@ -113,13 +125,23 @@ void DecodeStream::give(size_t index, std::string_view text) {
   }
 }
 
-std::string DecodeStream::replaced(const Step& step, std::string_view token) const {
-  if (!may_replace(token.size(), step.content.size())) return std::string(token);
-  if (!step.regex) return replace_literal(token, step.pattern, step.content);
-  std::string valid;
-  append_utf8_lossy(valid, token);
-  Result<std::string> text = replace_matches(*step.regex, valid, step.content, kMaxReplacedBytes);
-  return text.ok() ? *std::move(text) : valid;  // A pattern that gives up replaces nothing.
+bool DecodeStream::may_replace(const Step& step, size_t text) const {
+  return (text + 1) * step.content.size() <= budget_.left() / WorkBudget::kWorkPerKeptByte;
+}
+
+std::string DecodeStream::replaced(const Step& step, std::string_view token) {
+  if (!may_replace(step, token.size())) return std::string(token);
+  std::string text;
+  if (step.regex) {
+    std::string valid;
+    append_utf8_lossy(valid, token);
+    Result<std::string> changed = replace_matches(*step.regex, valid, step.content, SIZE_MAX, budget_);
+    text = changed.ok() ? *std::move(changed) : valid;  // A pattern that gives up replaces nothing.
+  } else {
+    text = replace_literal(token, step.pattern, step.content);
+  }
+  if (text.size() > token.size()) budget_.keep(text.size() - token.size());
+  return text;
 }
 
 void DecodeStream::give_token(size_t index, std::string_view token) {
@@ -247,7 +269,7 @@ void DecodeStream::replace_part(size_t index, std::string_view part) {
   const Step& step = decoder_->steps_[index];
   State& state = states_[index];
   state.held.append(part);
-  if (!may_replace(state.held.size(), step.content.size())) {
+  if (!may_replace(step, state.held.size())) {
     give(index + 1, std::exchange(state.held, {}));
     return;
   }
@@ -260,6 +282,7 @@ void DecodeStream::replace_part(size_t index, std::string_view part) {
   const size_t kept = begun_pattern(state.held, step.pattern);
   ready.append(state.held, 0, state.held.size() - kept);
   state.held.erase(0, state.held.size() - kept);
+  budget_.keep(ready.size());
   give(index + 1, ready);
 }
 

@@ -10,6 +10,7 @@
 #include "tandem/status.h"
 #include "text/regex.h"
 #include "text/tokenizer_spec.h"
+#include "text/work_budget.h"
 
 namespace tandem {
 
@@ -59,12 +60,16 @@ class DecodeStream {
   void release_bytes(size_t index);
   void strip_part(size_t index, std::string_view part);
   void replace_part(size_t index, std::string_view part);
-  std::string replaced(const Step& step, std::string_view token) const;
+  std::string replaced(const Step& step, std::string_view token);
+  bool may_replace(const Step& step, size_t text) const;
 
   const Decoder* decoder_;
   std::vector<State> states_;
   size_t token_count_ = 0;
   std::string pending_;  // May end with an unfinished character.
+  // Of one call. When it is spent (steps that make a text longer and longer, patterns that take too long), the rest of
+  // the call's text passes as it is: decoding has no way to fail.
+  WorkBudget budget_{0};
 };
 
 }  // namespace tandem

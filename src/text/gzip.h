@@ -10,7 +10,8 @@
 namespace tandem {
 
 bool is_gzip(std::string_view bytes);
-// The content of a gzip file (one or more members); refuses to make more than `limit` bytes.
+// The content of a gzip file (one or more members). Refuses more than `limit` bytes, and files that unpack to so much
+// more than they have that they can only be meant to fill the memory, before memory is taken for them.
 Result<std::string> gunzip(std::string_view bytes, uint64_t limit);
 
 }  // namespace tandem

@@ -13,6 +13,7 @@ namespace tandem {
 // `normalized` is what `normalizer` makes of `text`, whose parts have these origins. Where it cannot be told which part
 // something comes from, it counts as the strictest of them all.
 std::vector<OriginSpan> normalized_origins(const Normalizer& normalizer, std::string_view text,
-                                           std::span<const OriginSpan> origins, std::string_view normalized);
+                                           std::span<const OriginSpan> origins, std::string_view normalized,
+                                           WorkBudget& budget);
 
 }  // namespace tandem

@@ -3,16 +3,10 @@
 #include "base/error.h"
 #include "text/byte_level.h"
 #include "text/unicode.h"
-#include "text/unicode_additions.h"
 #include "text/utf8.h"
 
 namespace tandem {
 namespace {
-
-// A replacement by something longer, several times over, would fill the memory. Honest normalizers make of a byte
-// twenty at most.
-constexpr size_t kMaxGrowth = 64;
-constexpr size_t kMaxShortText = 1u << 20;
 
 Error too_long() { return resource_exhausted("the tokenizer's normalizers make the text far too long"); }
 
@@ -57,11 +51,12 @@ void map_without_marks(char32_t c, std::string& out) {
 
 }  // namespace
 
-Result<std::string> replace_matches(const Regex& regex, std::string_view text, std::string_view content, size_t limit) {
+Result<std::string> replace_matches(const Regex& regex, std::string_view text, std::string_view content, size_t limit,
+                                    WorkBudget& budget) {
   std::string out;
   out.reserve(text.size());
   RegexMatcher matcher(regex);
-  matcher.start(text);
+  matcher.start(text, budget);
   size_t done = 0;
   while (!text.empty()) {
     TANDEM_ASSIGN(const std::optional<RegexMatch> match, matcher.next());
@@ -89,25 +84,17 @@ std::string replace_literal(std::string_view text, std::string_view pattern, std
 Result<Normalizer> Normalizer::create(std::span<const NormalizerStep> steps) {
   Normalizer result;
   for (const NormalizerStep& step : steps) {
-    Step compiled{step.kind, step.options, step.pattern, step.content, std::nullopt, std::nullopt, nullptr};
+    Step compiled{step.kind, step.options, step.pattern, step.content, std::nullopt, nullptr};
     if (!is_valid_utf8(step.content)) return corrupt("a normalizer of the tokenizer puts in what is not valid UTF-8");
     switch (step.kind) {
       case NormalizerKind::kReplaceRegex: {
-        TANDEM_ASSIGN(const std::string pattern, translate_oniguruma(step.pattern));
-        TANDEM_ASSIGN(compiled.regex, Regex::compile(pattern));
-        TANDEM_ASSIGN(const std::string wide_pattern, translate_oniguruma(step.pattern, /*with_additions=*/true));
-        if (wide_pattern != pattern) {
-          TANDEM_ASSIGN(compiled.wide_regex, Regex::compile(wide_pattern));
-        }
+        TANDEM_ASSIGN(compiled.regex, Regex::compile(step.pattern));
         break;
       }
-      case NormalizerKind::kReplaceLiteral:
-        if (!is_valid_utf8(step.pattern)) return corrupt("a pattern of the tokenizer is not valid UTF-8");
-        // An empty pattern matches between all characters.
-        if (step.pattern.empty()) {
-          TANDEM_ASSIGN(compiled.regex, Regex::compile(""));
-        }
+      case NormalizerKind::kReplaceLiteral: {
+        TANDEM_ASSIGN(compiled.regex, Regex::literal(step.pattern));
         break;
+      }
       case NormalizerKind::kCharsMap: {
         TANDEM_ASSIGN(CharsMap map, CharsMap::create(step.pattern));
         compiled.chars_map = std::make_shared<const CharsMap>(std::move(map));
@@ -122,35 +109,45 @@ Result<Normalizer> Normalizer::create(std::span<const NormalizerStep> steps) {
   return result;
 }
 
-Result<std::string> Normalizer::normalize(std::string_view text) const {
+Result<std::string> Normalizer::normalize(std::string_view text, WorkBudget& budget) const {
   std::string result(text);
-  const size_t limit = kMaxShortText + kMaxGrowth * text.size();
-  for (const Step& step : steps_) TANDEM_TRY(apply(step, result, limit));
+  for (const Step& step : steps_) {
+    // What a step reads and writes counts, and each has to stay within what can be kept.
+    const size_t limit = budget.left() / WorkBudget::kWorkPerKeptByte;
+    if (!budget.spend(result.size())) return too_long();
+    TANDEM_TRY(apply(step, result, limit, budget));
+    if (result.size() > limit || !budget.spend(result.size())) return too_long();
+  }
   return result;
 }
 
-Result<std::string_view> Normalizer::normalize(std::string_view text, std::deque<std::string>& kept) const {
+Result<std::string_view> Normalizer::normalize(std::string_view text, std::deque<std::string>& kept,
+                                               WorkBudget& budget) const {
   if (steps_.empty() || (only_nfc_ && is_quickly_nfc(text))) return text;
-  TANDEM_ASSIGN(std::string normalized, normalize(text));
+  TANDEM_ASSIGN(std::string normalized, normalize(text, budget));
+  if (!budget.keep(normalized.size())) return too_long();
   return std::string_view(kept.emplace_back(std::move(normalized)));
 }
 
-Result<std::string> Normalizer::normalize_part(std::string_view text, bool is_first, bool is_last) const {
+Result<std::string> Normalizer::normalize_part(std::string_view text, bool is_first, bool is_last,
+                                               WorkBudget& budget) const {
   std::string result(text);
-  const size_t limit = kMaxShortText + kMaxGrowth * text.size();
   for (const Step& step : steps_) {
     if (step.kind == NormalizerKind::kPrepend && !is_first) continue;
+    const size_t limit = budget.left() / WorkBudget::kWorkPerKeptByte;
+    if (!budget.spend(result.size())) return too_long();
     if (step.kind == NormalizerKind::kStrip) {
       const uint32_t sides = (is_first ? kStripLeft : 0) | (is_last ? kStripRight : 0);
       result = std::string(strip(result, step.options & sides));
       continue;
     }
-    TANDEM_TRY(apply(step, result, limit));
+    TANDEM_TRY(apply(step, result, limit, budget));
+    if (result.size() > limit || !budget.spend(result.size())) return too_long();
   }
   return result;
 }
 
-Status Normalizer::apply(const Step& step, std::string& text, size_t limit) {
+Status Normalizer::apply(const Step& step, std::string& text, size_t limit, WorkBudget& budget) {
   switch (step.kind) {
     case NormalizerKind::kNfc:
       if (!is_quickly_nfc(text)) text = normal_form(text, NormalForm::kNfc);
@@ -159,20 +156,12 @@ Status Normalizer::apply(const Step& step, std::string& text, size_t limit) {
     case NormalizerKind::kNfkc: text = normal_form(text, NormalForm::kNfkc); break;
     case NormalizerKind::kNfkd: text = normal_form(text, NormalForm::kNfkd); break;
     case NormalizerKind::kReplaceLiteral:
-    case NormalizerKind::kReplaceRegex:
-      if (step.regex) {
-        const bool wide = step.wide_regex && has_unicode_additions(text);
-        TANDEM_ASSIGN(text, replace_matches(wide ? *step.wide_regex : *step.regex, text, step.content, limit));
-      } else {
-        // Counted first: a long content would fill the memory before anybody looks.
-        size_t matches = 0;
-        for (size_t at = 0; (at = text.find(step.pattern, at)) != std::string::npos; at += step.pattern.size())
-          ++matches;
-        if (matches * step.content.size() > limit) return too_long();
-        text = replace_literal(text, step.pattern, step.content);
-      }
+    case NormalizerKind::kReplaceRegex: {
+      TANDEM_ASSIGN(text, replace_matches(*step.regex, text, step.content, limit, budget));
       break;
+    }
     case NormalizerKind::kPrepend:
+      if (step.content.size() > limit) return too_long();
       if (!text.empty()) text.insert(0, step.content);
       break;
     case NormalizerKind::kStrip: text = std::string(strip(text, step.options)); break;
@@ -182,7 +171,6 @@ Status Normalizer::apply(const Step& step, std::string& text, size_t limit) {
     case NormalizerKind::kByteLevel: text = byte_level_from_bytes(text); break;
     case NormalizerKind::kCharsMap: text = step.chars_map->apply(text, limit); break;
   }
-  if (text.size() > limit) return too_long();
   return ok_status();
 }
 

@@ -13,6 +13,7 @@
 #include "text/chars_map.h"
 #include "text/regex.h"
 #include "text/tokenizer_spec.h"
+#include "text/work_budget.h"
 
 namespace tandem {
 
@@ -23,11 +24,11 @@ class Normalizer {
 
   bool empty() const { return steps_.empty(); }
   // The normalized form of valid UTF-8. Fails when a pattern gives up, or when the text grows beyond all measure.
-  Result<std::string> normalize(std::string_view text) const;
+  Result<std::string> normalize(std::string_view text, WorkBudget& budget) const;
   // The same, but the text itself if it is seen at once that nothing would change; else the form is put into `kept`.
-  Result<std::string_view> normalize(std::string_view text, std::deque<std::string>& kept) const;
+  Result<std::string_view> normalize(std::string_view text, std::deque<std::string>& kept, WorkBudget& budget) const;
   // The form of a part of a text: what steps do at the text's beginning and end is done in its first and last part.
-  Result<std::string> normalize_part(std::string_view text, bool is_first, bool is_last) const;
+  Result<std::string> normalize_part(std::string_view text, bool is_first, bool is_last, WorkBudget& budget) const;
 
  private:
   struct Step {
@@ -36,18 +37,18 @@ class Normalizer {
     std::string pattern;
     std::string content;
     std::optional<Regex> regex;
-    std::optional<Regex> wide_regex;  // For texts with characters newer than PCRE2's tables.
     std::shared_ptr<const CharsMap> chars_map;
   };
 
-  static Status apply(const Step& step, std::string& text, size_t limit);
+  static Status apply(const Step& step, std::string& text, size_t limit, WorkBudget& budget);
 
   std::vector<Step> steps_;
   bool only_nfc_ = true;
 };
 
 // `text` with all that `regex` matches replaced. Fails if that would have more than `limit` bytes.
-Result<std::string> replace_matches(const Regex& regex, std::string_view text, std::string_view content, size_t limit);
+Result<std::string> replace_matches(const Regex& regex, std::string_view text, std::string_view content, size_t limit,
+                                    WorkBudget& budget);
 std::string replace_literal(std::string_view text, std::string_view pattern, std::string_view content);
 
 }  // namespace tandem

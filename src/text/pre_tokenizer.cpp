@@ -6,7 +6,6 @@
 #include "text/byte_level.h"
 #include "text/normalizer.h"
 #include "text/unicode.h"
-#include "text/unicode_additions.h"
 #include "text/utf8.h"
 
 namespace tandem {
@@ -36,7 +35,7 @@ Result<PreTokenizer> PreTokenizer::create(std::span<const PreTokenizerStep> step
       compiled.split = (step.options & 0x100) != 0;
       compiled.pattern = step.pattern;
       if (compiled.split) {
-        TANDEM_ASSIGN(compiled.regex, Regex::compile(escape_regex(step.pattern)));
+        TANDEM_ASSIGN(compiled.regex, Regex::literal(step.pattern));
       }
       compiled.behavior = SplitBehavior::kMergedWithNext;
       result.steps_.push_back(std::move(compiled));
@@ -53,44 +52,43 @@ Result<PreTokenizer> PreTokenizer::create(std::span<const PreTokenizerStep> step
                                            : compiled.behavior == SplitBehavior::kIsolated;
       if (matches && use_known_patterns) compiled.known = find_known_pattern(step.pattern);
       if (!compiled.known) {
-        TANDEM_ASSIGN(const std::string pattern, translate_oniguruma(step.pattern));
-        TANDEM_ASSIGN(compiled.regex, Regex::compile(pattern));
-        TANDEM_ASSIGN(const std::string wide_pattern, translate_oniguruma(step.pattern, /*with_additions=*/true));
-        if (wide_pattern != pattern) {
-          TANDEM_ASSIGN(compiled.wide_regex, Regex::compile(wide_pattern));
-        }
+        TANDEM_ASSIGN(compiled.regex, Regex::compile(step.pattern));
       }
     } else if (step.kind == PreTokenizerKind::kSplitLiteral) {
-      TANDEM_ASSIGN(compiled.regex, Regex::compile(escape_regex(step.pattern)));
+      TANDEM_ASSIGN(compiled.regex, Regex::literal(step.pattern));
     }
     result.steps_.push_back(std::move(compiled));
   }
   return result;
 }
 
-PreTokenizerRun::PreTokenizerRun(const PreTokenizer& pre_tokenizer)
-    : pre_tokenizer_(pre_tokenizer),
-      matchers_(pre_tokenizer.steps_.size()),
-      wide_matchers_(pre_tokenizer.steps_.size()) {}
+PreTokenizerRun::PreTokenizerRun(const PreTokenizer& pre_tokenizer, WorkBudget& budget)
+    : pre_tokenizer_(pre_tokenizer), budget_(budget), matchers_(pre_tokenizer.steps_.size()) {}
 
 RegexMatcher& PreTokenizerRun::matcher(size_t index) {
-  const Step& step = pre_tokenizer_.steps_[index];
-  const bool wide = wide_ && step.wide_regex;
-  std::optional<RegexMatcher>& slot = (wide ? wide_matchers_ : matchers_)[index];
-  if (!slot) slot.emplace(wide ? *step.wide_regex : *step.regex);
+  std::optional<RegexMatcher>& slot = matchers_[index];
+  if (!slot) slot.emplace(*pre_tokenizer_.steps_[index].regex);
   return *slot;
+}
+
+Error PreTokenizerRun::too_long() const {
+  return resource_exhausted("the tokenizer's {} pre-tokenizers take too long on this text",
+                            pre_tokenizer_.steps_.size());
+}
+
+Result<std::string_view> PreTokenizerRun::keep(std::string word) {
+  if (!budget_.keep(word.size())) return too_long();
+  return std::string_view(kept_.emplace_back(std::move(word)));
 }
 
 Result<const std::vector<std::string_view>*> PreTokenizerRun::split(std::string_view text, bool at_start) {
   words_.clear();
-  wide_ = std::any_of(pre_tokenizer_.steps_.begin(), pre_tokenizer_.steps_.end(),
-                      [](const Step& step) { return step.wide_regex.has_value(); }) &&
-          has_unicode_additions(text);
   if (!text.empty()) words_.push_back(text);
   for (size_t step = 0; step < pre_tokenizer_.steps_.size(); ++step) {
     next_.clear();
     bool is_first = at_start;
     for (const std::string_view word : words_) {
+      if (!budget_.spend(word.size() + 1)) return too_long();
       TANDEM_TRY(split_piece(step, word, is_first));
       is_first = false;
     }
@@ -111,18 +109,22 @@ Status PreTokenizerRun::split_piece(size_t index, std::string_view text, bool at
     return ok_status();
   }
   if (step.kind == PreTokenizerKind::kAddPrefixSpace) {
-    next_.push_back(text[0] == ' ' ? text : kept_.emplace_back(std::string(" ").append(text)));
+    if (text[0] != ' ') {
+      TANDEM_ASSIGN(text, keep(std::string(" ").append(text)));
+    }
+    next_.push_back(text);
     return ok_status();
   }
   if (step.kind == PreTokenizerKind::kByteLevel) {
-    next_.push_back(kept_.emplace_back(byte_level_from_bytes(text)));
+    TANDEM_ASSIGN(text, keep(byte_level_from_bytes(text)));
+    next_.push_back(text);
     return ok_status();
   }
   if (step.kind == PreTokenizerKind::kMetaspace) {
     std::string changed = replace_literal(text, " ", step.pattern);
     const bool prepend = step.scheme == PrependScheme::kAlways || (step.scheme == PrependScheme::kFirst && at_start);
     if (prepend && changed.compare(0, step.pattern.size(), step.pattern) != 0) changed.insert(0, step.pattern);
-    text = kept_.emplace_back(std::move(changed));
+    TANDEM_ASSIGN(text, keep(std::move(changed)));
     if (!step.split) {
       next_.push_back(text);
       return ok_status();
@@ -180,7 +182,7 @@ Status PreTokenizerRun::find_pieces(size_t index, std::string_view text) {
     default: break;
   }
   RegexMatcher& matches = matcher(index);
-  matches.start(text);
+  matches.start(text, budget_);
   size_t done = 0;
   while (true) {
     TANDEM_ASSIGN(const std::optional<RegexMatch> match, matches.next());

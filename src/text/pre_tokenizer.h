@@ -12,6 +12,7 @@
 #include "text/regex.h"
 #include "text/split_patterns.h"
 #include "text/tokenizer_spec.h"
+#include "text/work_budget.h"
 
 namespace tandem {
 
@@ -32,14 +33,14 @@ class PreTokenizer {
     std::string pattern;
     std::optional<KnownPattern> known;
     std::optional<Regex> regex;
-    std::optional<Regex> wide_regex;  // For texts with characters newer than PCRE2's tables; absent if it is the same.
   };
   std::vector<Step> steps_;
 };
 
 class PreTokenizerRun {
  public:
-  explicit PreTokenizerRun(const PreTokenizer& pre_tokenizer);
+  // Both must outlive it.
+  PreTokenizerRun(const PreTokenizer& pre_tokenizer, WorkBudget& budget);
 
   // The words of `text` (valid UTF-8). They point into `text` or into strings that this object keeps as long as it
   // lives; the list itself is good until the next call. `at_start` says that the text is the beginning of what the
@@ -54,18 +55,19 @@ class PreTokenizerRun {
   };
   using Step = PreTokenizer::Step;
 
+  Error too_long() const;
   Status split_piece(size_t index, std::string_view text, bool at_start);
   Status find_pieces(size_t index, std::string_view text);
   template <typename IsMatch>
   void find_characters(std::string_view text, IsMatch&& is_match);
   void find_words(std::string_view text);
+  Result<std::string_view> keep(std::string word);
   void emit(SplitBehavior behavior, std::string_view text);
   RegexMatcher& matcher(size_t index);
 
   const PreTokenizer& pre_tokenizer_;
+  WorkBudget& budget_;
   std::vector<std::optional<RegexMatcher>> matchers_;
-  std::vector<std::optional<RegexMatcher>> wide_matchers_;
-  bool wide_ = false;  // Whether the text needs them.
   std::vector<std::string_view> words_;
   std::vector<std::string_view> next_;
   std::vector<Piece> pieces_;

@@ -1,7 +1,10 @@
-// Regular expressions of tokenizer files, run by PCRE2.
+// Regular expressions of tokenizer files, in Oniguruma's syntax, matched in bounded time.
 //
-// The files are written for Oniguruma. Where the two engines read the same characters differently, the pattern is
-// translated (\s, \w, \h, \u…) or refused; it is never run with another meaning.
+// An engine of our own, because the time must be bounded for any pattern and over all matches of a text: it counts its
+// steps, and charges them to the budget of the call. It tries alternatives in order, as Oniguruma does. A text on which
+// that takes many steps is searched again with a memory of what failed where, which makes a search for all matches
+// linear in the text, whatever the pattern (but for atomic groups and loops over what can be empty). See
+// regex_matcher.cpp.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +14,28 @@
 #include <string_view>
 
 #include "tandem/status.h"
+#include "text/work_budget.h"
 
 namespace tandem {
 
-// The PCRE2 form of an Oniguruma pattern. kUnsupported names the construct that has no safe translation. Patterns that
-// know the characters of unicode_additions.h are slower, so they are for texts that have some.
-Result<std::string> translate_oniguruma(std::string_view pattern, bool with_additions = false);
-// A pattern that matches exactly this text.
-std::string escape_regex(std::string_view text);
+struct RegexProgram;
 
 // A compiled pattern. Immutable and shared by threads; each caller has a RegexMatcher of its own.
 class Regex {
  public:
-  // `pattern` is in PCRE2's syntax, in UTF-8.
-  static Result<Regex> compile(const std::string& pattern);
+  // kUnsupported names the construct that is not known to mean the same as in Oniguruma.
+  static Result<Regex> compile(std::string_view pattern);
+  // A pattern that matches exactly this text; an empty one matches between all characters.
+  static Result<Regex> literal(std::string_view text);
 
  private:
   friend class RegexMatcher;
   struct Code;
   std::shared_ptr<const Code> code_;
 };
+
+// What a literal pattern of a tokenizer may have: it is compared at every byte of a text.
+inline constexpr size_t kMaxLiteralBytes = 1024;
 
 struct RegexMatch {
   size_t begin;
@@ -44,10 +49,9 @@ class RegexMatcher {
   RegexMatcher& operator=(RegexMatcher&&) = delete;
   ~RegexMatcher();
 
-  // Begins to search `text`, which must be valid UTF-8 and outlive the search.
-  void start(std::string_view text);
-  // The next match after the last; an empty one never where the last one ended. Gives kResourceExhausted when the
-  // engine's limits (which grow with the text) are reached: that bounds patterns that would backtrack forever.
+  // Begins to search `text`, which must be valid UTF-8 and outlive the search, as `budget` must.
+  void start(std::string_view text, WorkBudget& budget);
+  // The next match after the last; an empty one never where the last one ended. kResourceExhausted when the budget is.
   Result<std::optional<RegexMatch>> next();
 
  private:

@@ -88,9 +88,10 @@ namespace {
 // Encodes the words of one call.
 class WordEncoder {
  public:
-  WordEncoder(const TokenizerBlob& blob, double lowest_score, size_t text_bytes) : text_bytes_(text_bytes) {
+  WordEncoder(const TokenizerBlob& blob, double lowest_score, size_t text_bytes, WorkBudget& budget)
+      : budget_(budget), text_bytes_(text_bytes) {
     if (blob.model() == ModelKind::kUnigram) {
-      unigram_.emplace(blob, lowest_score);
+      unigram_.emplace(blob, lowest_score, budget);
     } else {
       bpe_.emplace(blob);
     }
@@ -102,6 +103,9 @@ class WordEncoder {
     if (cache.append(word, ids)) return ok_status();
     if (word.size() > kMaxWordBytes) {
       return invalid_argument("the text has a word of {} bytes; {} are the most", word.size(), kMaxWordBytes);
+    }
+    if (!budget_.spend(word.size())) {
+      return resource_exhausted("the tokenizer makes too many words of this text");
     }
     const size_t begin = ids.size();
     TANDEM_TRY(encode_word(word, {}, ids));
@@ -124,6 +128,7 @@ class WordEncoder {
     return *cache;
   }
 
+  WorkBudget& budget_;
   size_t text_bytes_;
   std::array<std::optional<WordCache>, 3> caches_;  // By origin: the same word may have other ids.
   std::optional<BpeEncoder> bpe_;
@@ -198,38 +203,39 @@ Result<std::vector<int32_t>> Tokenizer::encode_valid(std::string_view text, cons
     for (const uint32_t id : impl.blob.prefix()) ids.push_back(static_cast<int32_t>(id));
   }
 
+  WorkBudget budget(text.size());
   const TokenRules rules(impl.blob, options.control);
   const SectionRules raw_rules{rules, origins};
   std::vector<TextSection> raw_sections;
-  impl.raw.split(impl.blob, text, raw_sections, origins.empty() ? nullptr : &raw_rules);
+  TANDEM_TRY(impl.raw.split(impl.blob, text, budget, raw_sections, origins.empty() ? nullptr : &raw_rules));
 
   std::vector<TextSection> sections;
   std::deque<std::string> normalized;  // Keeps its strings in place: the cache points at words.
   std::optional<PreTokenizerRun> pre_tokenizer;
-  WordEncoder encoder(impl.blob, impl.lowest_score, text.size());
+  WordEncoder encoder(impl.blob, impl.lowest_score, text.size(), budget);
   for (const TextSection& raw : raw_sections) {
     if (raw.token) {
       ids.push_back(static_cast<int32_t>(*raw.token));
       continue;
     }
-    TANDEM_ASSIGN(const std::string_view run, impl.normalizer.normalize(raw.text, normalized));
+    TANDEM_ASSIGN(const std::string_view run, impl.normalizer.normalize(raw.text, normalized, budget));
     const auto raw_begin = static_cast<size_t>(raw.text.data() - text.data());
     const auto raw_origins = clip_origins(origins, raw_begin, raw_begin + raw.text.size());
     const Origin origin = strictest_origin(raw_origins, 0, raw.text.size());
     sections.clear();
     if (raw_origins.empty() || impl.normal.empty()) {
-      impl.normal.split(impl.blob, run, sections);
+      TANDEM_TRY(impl.normal.split(impl.blob, run, budget, sections));
     } else {
-      const auto run_origins = normalized_origins(impl.normalizer, raw.text, raw_origins, run);
+      const auto run_origins = normalized_origins(impl.normalizer, raw.text, raw_origins, run, budget);
       const SectionRules run_rules{rules, run_origins};
-      impl.normal.split(impl.blob, run, sections, &run_rules);
+      TANDEM_TRY(impl.normal.split(impl.blob, run, budget, sections, &run_rules));
     }
     for (const TextSection& section : sections) {
       if (section.token) {
         ids.push_back(static_cast<int32_t>(*section.token));
         continue;
       }
-      if (!pre_tokenizer) pre_tokenizer.emplace(impl.pre_tokenizer);
+      if (!pre_tokenizer) pre_tokenizer.emplace(impl.pre_tokenizer, budget);
       const bool at_start = raw.text.data() == text.data() && section.text.data() == run.data();
       TANDEM_ASSIGN(const std::vector<std::string_view>* words, pre_tokenizer->split(section.text, at_start));
       for (const std::string_view word : *words) TANDEM_TRY(encoder.encode(word, origin, rules, ids));

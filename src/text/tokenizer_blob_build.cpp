@@ -84,7 +84,8 @@ class BlobWriter {
     for (const AddedToken& token : spec_.added_tokens) {
       std::string content = token.content;
       if (token.normalized && !token.as_is) {
-        TANDEM_ASSIGN(content, normalizer.normalize(token.content));
+        WorkBudget budget(token.content.size());
+        TANDEM_ASSIGN(content, normalizer.normalize(token.content, budget));
       }
       if (content.size() > kMaxAddedTokenBytes) {
         return unsupported("an added token of {} bytes is longer than supported ({} at most)", content.size(),

@@ -169,7 +169,8 @@ Status read_added_tokens(const Json* list, TokenizerSpec& spec, const TokenIds& 
   for (AddedToken& token : spec.added_tokens) {
     std::string decoded = token.content;
     if (token.normalized) {
-      TANDEM_ASSIGN(decoded, normalizer.normalize(token.content));
+      WorkBudget budget(token.content.size());
+      TANDEM_ASSIGN(decoded, normalizer.normalize(token.content, budget));
     }
     token.special = special.count(decoded) > 0;
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "text/code_point_ranges.h"
 #include "text/unicode_additions.h"
@@ -73,6 +75,21 @@ CharacterClass look_up_class(char32_t c) {
   }
 }
 
+uint8_t look_up_category(char32_t c) {
+  if (const UnicodeAddition* addition = find_unicode_addition(c)) {
+    // Letters, marks and numbers only.
+    constexpr std::pair<std::string_view, utf8proc_category_t> kNames[] = {
+        {"Lu", UTF8PROC_CATEGORY_LU}, {"Ll", UTF8PROC_CATEGORY_LL}, {"Lt", UTF8PROC_CATEGORY_LT},
+        {"Lm", UTF8PROC_CATEGORY_LM}, {"Lo", UTF8PROC_CATEGORY_LO}, {"Mn", UTF8PROC_CATEGORY_MN},
+        {"Mc", UTF8PROC_CATEGORY_MC}, {"Me", UTF8PROC_CATEGORY_ME}, {"Nd", UTF8PROC_CATEGORY_ND},
+        {"Nl", UTF8PROC_CATEGORY_NL}, {"No", UTF8PROC_CATEGORY_NO}};
+    for (const auto& [name, category] : kNames) {
+      if (name == addition->category) return static_cast<uint8_t>(category);
+    }
+  }
+  return static_cast<uint8_t>(utf8proc_category(static_cast<utf8proc_int32_t>(c)));
+}
+
 // The classes of the first 64 Ki characters, which are nearly all that texts have.
 const std::array<CharacterClass, 0x10000>& basic_classes() {
   static const auto table = [] {
@@ -96,6 +113,15 @@ CharacterClass character_class(char32_t c) {
   if (c < basic.size()) return basic[c];
   if (c >= 0x20000 && c < 0x2a6e0) return kClassOtherLetter;  // Chinese characters.
   return look_up_class(c);
+}
+
+uint8_t general_category(char32_t c) {
+  static const auto basic = [] {
+    std::array<uint8_t, 0x10000> categories{};
+    for (char32_t i = 0; i < categories.size(); ++i) categories[i] = look_up_category(i);
+    return categories;
+  }();
+  return c < basic.size() ? basic[c] : look_up_category(c);
 }
 
 bool is_numeric(char32_t c) {

@@ -34,6 +34,9 @@ enum CharacterClass : uint8_t {
 };
 CharacterClass character_class(char32_t code_point);
 
+// The general category, as utf8proc numbers them, with the tables of Unicode 16 for letters, marks and numbers.
+uint8_t general_category(char32_t code_point);
+
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
 // True if the text is certainly in NFC already: a quick test that knows the characters of most texts.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "text/utf8.h"
-
 namespace tandem {
 namespace {
 
@@ -44,16 +42,6 @@ const UnicodeAddition* find_unicode_addition(char32_t c) {
   const auto* after = std::upper_bound(std::begin(kAdditions), std::end(kAdditions), c,
                                        [](char32_t value, const UnicodeAddition& row) { return value < row.first; });
   return after != std::begin(kAdditions) && c <= std::prev(after)->last ? std::prev(after) : nullptr;
-}
-
-bool has_unicode_additions(std::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    // By their first byte, most characters are known to be older: ASCII, Latin to Hebrew, Chinese, kana, Hangul.
-    const auto lead = static_cast<uint8_t>(text[i]);
-    if (lead < 0xf0 && lead != 0xe0 && lead != 0xe1 && lead != 0xea) continue;
-    if (find_unicode_addition(next_valid_utf8(text.substr(i)).code_point) != nullptr) return true;
-  }
-  return false;
 }
 
 }  // namespace tandem

@@ -1,11 +1,10 @@
 // Letters, marks and numbers that Unicode 15, 15.1 and 16 added.
 //
-// Tokenizers are defined by the tables of the library that made them, and those are of Unicode 16; the system's PCRE2
-// and utf8proc are often older. A text that has none of these characters (nearly all) does not pay for the difference.
+// Tokenizers are defined by the tables of the library that made them, and those are of Unicode 16; the system's
+// utf8proc is often older.
 #pragma once
 
 #include <span>
-#include <string_view>
 
 namespace tandem {
 
@@ -18,7 +17,5 @@ struct UnicodeAddition {
 std::span<const UnicodeAddition> unicode_additions();
 // The row of a character, or nothing.
 const UnicodeAddition* find_unicode_addition(char32_t code_point);
-// True if the text (valid UTF-8) has one of them.
-bool has_unicode_additions(std::string_view text);
 
 }  // namespace tandem

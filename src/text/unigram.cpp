@@ -7,6 +7,13 @@
 #include "text/utf8.h"
 
 namespace tandem {
+namespace {
+
+// A binary search among the children of a node. Pieces of real vocabularies have some ten bytes; also where one of some
+// hundred is looked for at every place, the budget suffices.
+constexpr uint64_t kWorkPerTrieStep = 2;
+
+}  // namespace
 
 double lowest_score(const TokenizerBlob& blob) {
   double lowest = std::numeric_limits<double>::infinity();
@@ -26,14 +33,19 @@ Status UnigramEncoder::encode(std::string_view word, std::vector<int32_t>& ids, 
     const double score = nodes_[begin].score;
     const size_t length = next_valid_utf8(word.substr(begin)).length;
     bool is_known = false;
+    size_t looked_at = begin;
     std::optional<TokenizerBlob::TrieNode> node = blob_.trie_root();
     for (size_t end = begin; end < word.size();) {
       node = blob_.trie_child(*node, static_cast<uint8_t>(word[end]));
       if (!node) break;
-      ++end;
+      looked_at = ++end;
       if (node->id == kNoToken || refused(node->id)) continue;
       offer(begin, end, score + blob_.score(node->id), node->id);
       is_known |= end - begin == length;
+    }
+    if (!budget_.spend(kWorkPerTrieStep * (looked_at - begin + 1))) {
+      return resource_exhausted("the tokenizer's pieces of up to {} bytes take too long on this text",
+                                looked_at - begin);
     }
     if (!is_known) {
       const Node& there = nodes_[begin + length];

@@ -9,6 +9,7 @@
 #include "tandem/status.h"
 #include "text/token_rules.h"
 #include "text/tokenizer_blob.h"
+#include "text/work_budget.h"
 
 namespace tandem {
 
@@ -19,10 +20,12 @@ double lowest_score(const TokenizerBlob& blob);
 class UnigramEncoder {
  public:
   // `lowest` is lowest_score(blob), which takes a look at all tokens.
-  UnigramEncoder(const TokenizerBlob& blob, double lowest) : blob_(blob), unknown_score_(lowest - 10.0) {}
+  UnigramEncoder(const TokenizerBlob& blob, double lowest, WorkBudget& budget)
+      : blob_(blob), budget_(budget), unknown_score_(lowest - 10.0) {}
 
-  // Appends the ids of a word (valid UTF-8). Takes time n times the length of the longest token. What is refused is
-  // encoded as if it were not in the vocabulary, but what is unknown then still becomes the unknown token, or bytes.
+  // Appends the ids of a word (valid UTF-8). Takes time n times the length of the longest token that begins at each
+  // place, which is charged to the budget. What is refused is encoded as if it were not in the vocabulary, but what is
+  // unknown then still becomes the unknown token, or bytes.
   Status encode(std::string_view word, std::vector<int32_t>& ids, const Refusal& refused = {});
 
  private:
@@ -36,6 +39,7 @@ class UnigramEncoder {
   uint32_t find(std::string_view piece) const;
 
   const TokenizerBlob& blob_;
+  WorkBudget& budget_;
   double unknown_score_;
   std::vector<Node> nodes_;  // By the place where a token ends.
   std::vector<uint32_t> path_;

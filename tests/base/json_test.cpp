@@ -65,6 +65,17 @@ TEST(ParseJson, BuildsWhatTheTextSays) {
   EXPECT_EQ(parse(R"({"a":1,"a":{"b":2}})")["a"]["b"], 2);  // The last one counts.
 }
 
+// A few megabytes of brackets would fill gigabytes.
+TEST(Json, RefusesMoreValuesThanMemoryShouldHold) {
+  std::string text = "[";
+  for (int i = 0; i < 8'100'000; ++i) text += "1,";
+  text += "1]";
+  const Result<Json> json = parse_json(text, "a bomb");
+  ASSERT_FALSE(json.ok());
+  EXPECT_EQ(json.error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(json.error().message.find("values"), std::string::npos) << json.error().message;
+}
+
 TEST(JsonLookUps, ValuesOfTheRightType) {
   const Json json =
       parse(R"({"i": -7, "whole": 12.0, "f": 0.5, "b": true, "s": "text", "one": 3, "many": [1, 2.0, 3]})");

@@ -15,8 +15,8 @@ std::string object_name(const Value& value) {
 }
 
 Value no_attribute(const Value& value, std::string_view name) {
-  return Value::undefined(fmt::format("{} has no attribute {}", object_name(value),
-                                      quoted(name.substr(0, byte_offset(name, 80)))));
+  return Value::undefined(
+      fmt::format("{} has no attribute {}", object_name(value), quoted(name.substr(0, byte_offset(name, 80)))));
 }
 
 Value loop_attribute(const LoopObject& loop, std::string_view name) {
@@ -87,7 +87,7 @@ Value nth_character(Runtime& rt, const Value& text, size_t index) {
 // value[key] alone.
 Result<Value> own_item(Runtime& rt, const Value& value, const Value& key) {
   if (value.is_dict()) {
-    if (!key.is_string()) TANDEM_TRY(rt.step(static_cast<int64_t>(value.dict().items.size())));
+    TANDEM_TRY(rt.look_up(key, value.dict().items.size()));
     const Value* item = value.dict().find(key);
     return item != nullptr ? *item : Value();
   }
@@ -98,7 +98,8 @@ Result<Value> own_item(Runtime& rt, const Value& value, const Value& key) {
   }
   if (value.is_string()) {
     const auto index = index_of(key.as_int(), value.length());
-    if (index) TANDEM_TRY(rt.step(static_cast<int64_t>(value.text().size() / 64)));
+    // Only in plain ASCII is the place of a character known.
+    if (index && value.length() != value.text().size()) TANDEM_TRY(rt.scan(value.text().size()));
     return index ? nth_character(rt, value, *index) : Value();
   }
   if (value.is(Kind::kRange)) {
@@ -220,6 +221,9 @@ Result<int64_t> length_of(const Value& value) {
 
 Result<Value> get_attribute(Runtime& rt, const Value& value, std::string_view name) {
   if (value.is_undefined()) return undefined_error(value);
+  if (value.is(Kind::kNamespace)) {
+    TANDEM_TRY(rt.step(static_cast<int64_t>(value.as<NamespaceObject>().attributes.size() / 16)));
+  }
   Value attribute = own_attribute(rt, value, name);
   if (found(attribute)) return attribute;
   if (value.is_dict()) {
@@ -255,6 +259,7 @@ Result<Value> get_slice(Runtime& rt, const Value& value, const Value& start, con
   const SliceRange range = slice_range(from, to, by.value_or(1), size);
   if (value.is_string()) {
     TANDEM_TRY(rt.make_room(value.text().size()));
+    TANDEM_TRY(rt.scan(value.text().size()));
     if (range.step == 1) {
       const std::string_view bytes = value.text();
       const size_t begin = byte_offset(bytes, static_cast<size_t>(range.start));

@@ -12,6 +12,7 @@ Result<Value> Evaluator::call(const Value& callee, Args& args) {
   switch (callee.kind()) {
     case Kind::kFunction: {
       const auto& function = callee.as<FunctionObject>();
+      TANDEM_TRY(scan(function.self, args));
       return function.native(*this, function.self, args);
     }
     case Kind::kMacro: return call_macro(callee.as<MacroObject>(), args);

@@ -17,6 +17,12 @@ const Value* Scope::find(std::string_view name) const {
   return nullptr;
 }
 
+size_t Scope::width() const {
+  size_t count = 0;
+  for (const Scope* scope = this; scope != nullptr; scope = scope->parent.get()) count += scope->variables.size();
+  return count;
+}
+
 void Scope::set(std::string_view name, Value value) {
   for (auto& [key, old] : variables) {
     if (key == name) {
@@ -103,7 +109,7 @@ Result<Value> Evaluator::eval_kind(const Expr& expr) {
 }
 
 Result<Value> Evaluator::eval_name(const Expr& expr) {
-  TANDEM_TRY(step(scope_->level / 8));
+  TANDEM_TRY(step(scope_->level / 8 + static_cast<int64_t>(scope_->width() / 64)));
   if (const Value* value = scope_->find(expr.name)) return *value;
   return Value::undefined(fmt::format("'{}' is undefined", expr.name));
 }
@@ -124,7 +130,7 @@ Result<Value> Evaluator::eval_dict(const Expr& expr) {
     TANDEM_ASSIGN(Value key, eval(*expr.children[i]));
     TANDEM_ASSIGN(Value value, eval(*expr.children[i + 1]));
     if (key.is(Kind::kList) || key.is_dict()) return invalid_argument("unhashable type: '{}'", type_name(key));
-    if (!key.is_string()) TANDEM_TRY(step(static_cast<int64_t>(made->items.size())));
+    TANDEM_TRY(look_up(key, made->items.size()));
     made->set(std::move(key), std::move(value));
   }
   return dict(std::move(made));

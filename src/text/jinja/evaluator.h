@@ -17,6 +17,8 @@ struct Scope : std::enable_shared_from_this<Scope> {
       : parent(std::move(around)), level(parent ? parent->level + 1 : 0), charge(meter, sizeof(Scope)) {}
   const Value* find(std::string_view name) const;
   void set(std::string_view name, Value value);
+  // How many variables find() may have to look at.
+  size_t width() const;
 
   std::shared_ptr<Scope> parent;
   int level;
@@ -88,7 +90,7 @@ class Evaluator final : public Runtime {
 
   std::shared_ptr<Scope> scope_;
   MarkedText* out_ = nullptr;
-  size_t captured_ = 0;  // Bytes in outputs other than the current.
+  size_t captured_ = 0;       // Bytes in outputs other than the current.
   Charge marks_{meter(), 0};  // Of all that was written.
   int depth_ = 0;
   int error_line_ = 0;

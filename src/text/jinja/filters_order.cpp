@@ -12,6 +12,7 @@ namespace tandem::jinja {
 Result<Value> ignoring_case(Runtime& rt, const Value& value) {
   if (!value.is_string()) return value;
   TANDEM_TRY(rt.make_room(value.text().size(), 8));
+  TANDEM_TRY(rt.step(static_cast<int64_t>(value.text().size())));
   return rt.string(convert_characters(value.marked(), lower));
 }
 
@@ -119,7 +120,7 @@ Result<Value> unique(Runtime& rt, const Value& value, Args& args) {
     if (keys[i].is(Kind::kList) || keys[i].is_dict()) {
       return rt.generator(std::move(kept), invalid_argument("unhashable type: '{}'", type_name(keys[i])));
     }
-    TANDEM_TRY(rt.step(keys[i].is_string() ? 1 : static_cast<int64_t>(seen.items.size() / 8 + 1)));
+    TANDEM_TRY(rt.look_up(keys[i], seen.items.size()));
     if (seen.find(keys[i]) != nullptr) continue;
     seen.set(keys[i], Value::none());
     kept.push_back(items[i]);
@@ -208,6 +209,7 @@ Filter find_filter(std::string_view name) {
 Result<Value> call_filter(Runtime& rt, std::string_view name, const Value& value, Args& args) {
   const Filter filter = find_filter(name);
   if (filter == nullptr) return unsupported("there is no filter named '{}'", name.substr(0, byte_offset(name, 40)));
+  TANDEM_TRY(rt.scan(value, args));
   return filter(rt, value, args);
 }
 

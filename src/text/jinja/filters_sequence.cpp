@@ -14,6 +14,7 @@ Result<Value> follow_path(Runtime& rt, Value item, const Value& path) {
   if (!path.is_string()) return get_item(rt, item, path);
   std::string_view rest = path.text();
   for (;;) {
+    TANDEM_TRY(rt.step(4));  // It makes a string, and often a message.
     const size_t dot = rest.find('.');
     const std::string_view part = rest.substr(0, dot);
     const bool number = !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });

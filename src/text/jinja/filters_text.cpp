@@ -15,6 +15,7 @@ Result<Value> change_case(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("this filter", args, {}, 0).status());
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
   TANDEM_TRY(rt.make_room(text.size(), 12));
+  TANDEM_TRY(rt.step(static_cast<int64_t>(text.size())));
   return rt.string(convert_characters(text, convert), value.is_markup());
 }
 
@@ -38,11 +39,9 @@ std::u32string title_words(std::u32string_view text) {
 Result<Value> trim(Runtime& rt, const Value& value, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("trim", args, {"chars"}, 0));
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
-  if (!bound.has(0) || bound[0].is_none()) {
-    return rt.string(text.part(strip(text.bytes(), nullptr, true, true)), value.is_markup());
-  }
+  if (!bound.has(0) || bound[0].is_none()) return stripped(rt, text, nullptr, true, true, value.is_markup());
   TANDEM_ASSIGN(const std::string chars, bound.text(0, ""));
-  return rt.string(text.part(strip(text.bytes(), &chars, true, true)), value.is_markup());
+  return stripped(rt, text, &chars, true, true, value.is_markup());
 }
 
 Result<Value> replace(Runtime& rt, const Value& value, Args& args) {
@@ -102,6 +101,7 @@ Result<Value> escape(Runtime& rt, const Value& value, Args& args) {
   if (value.is_markup()) return value;
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
   TANDEM_TRY(rt.make_room(text.size(), 5));
+  TANDEM_TRY(rt.scan(text.size()));
   return rt.string(escape_html(text), true);
 }
 
@@ -109,6 +109,7 @@ Result<Value> force_escape(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("forceescape", args, {}, 0).status());
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
   TANDEM_TRY(rt.make_room(text.size(), 5));
+  TANDEM_TRY(rt.scan(text.size()));
   return rt.string(escape_html(text), true);
 }
 
@@ -155,6 +156,7 @@ Result<Value> truncate(Runtime& rt, const Value& value, Args& args) {
   TANDEM_ASSIGN(const int64_t size, length_of(value));
   if (size <= length || size - length <= leeway) return value;
   if (!value.is_string()) return invalid_argument("a {} cannot be truncated", type_name(value));
+  TANDEM_TRY(rt.scan(value.text().size()));
   std::string_view kept = value.text();
   kept = kept.substr(0, byte_offset(kept, static_cast<size_t>(length - end_length)));
   if (!bound.flag(1, false)) kept = kept.substr(0, kept.rfind(' '));
@@ -167,6 +169,7 @@ Result<Value> word_count(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("wordcount", args, {}, 0).status());
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
   TANDEM_TRY(rt.make_room(text.size(), 4));
+  TANDEM_TRY(rt.step(static_cast<int64_t>(text.size() / 2)));
   int64_t count = 0;
   bool inside = false;
   for (const char32_t c : to_code_points(text.bytes())) {
@@ -181,6 +184,7 @@ Result<Value> url_encode(Runtime& rt, const Value& value, Args& args) {
   if (value.is_dict() || value.is_list_like()) return unsupported("urlencode is only supported for texts");
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
   TANDEM_TRY(rt.make_room(text.size(), 3));
+  TANDEM_TRY(rt.step(static_cast<int64_t>(text.size())));
   MarkedText out;
   OriginCursor cursor(text);
   for (size_t i = 0; i < text.size(); ++i) {

@@ -230,6 +230,7 @@ Result<Value> find_field(Runtime& rt, std::string_view field, const Args& args, 
 
 Result<MarkedText> format_percent(Runtime& rt, const MarkedText& marked, const Value& values) {
   const std::string_view format = marked.bytes();
+  TANDEM_TRY(rt.scan(format.size()));
   MarkedText out;
   size_t next = 0;
   const bool many = values.is(Kind::kTuple);
@@ -241,7 +242,7 @@ Result<MarkedText> format_percent(Runtime& rt, const MarkedText& marked, const V
       continue;
     }
     TANDEM_TRY(rt.step());
-    TANDEM_TRY(rt.make_room(out.size()));
+    TANDEM_TRY(rt.grow(out, 0));
     Spec spec;
     Value named;
     bool has_name = false;
@@ -293,6 +294,7 @@ Result<MarkedText> format_percent(Runtime& rt, const MarkedText& marked, const V
 
 Result<MarkedText> format_braces(Runtime& rt, const MarkedText& marked, const Args& args) {
   const std::string_view format = marked.bytes();
+  TANDEM_TRY(rt.scan(format.size()));
   MarkedText out;
   int64_t next = 0;
   for (size_t at = 0; at < format.size();) {
@@ -310,7 +312,7 @@ Result<MarkedText> format_braces(Runtime& rt, const MarkedText& marked, const Ar
       continue;
     }
     TANDEM_TRY(rt.step());
-    TANDEM_TRY(rt.make_room(out.size()));
+    TANDEM_TRY(rt.grow(out, 0));
     const size_t end = format.find('}', at);
     if (end == std::string_view::npos) return invalid_argument("expected '}}' before end of string");
     std::string_view field = format.substr(at + 1, end - at - 1);

@@ -61,7 +61,7 @@ Result<std::shared_ptr<DictObject>> collect(Runtime& rt, std::string_view what, 
         if (parts[0].is(Kind::kList) || parts[0].is_dict()) {
           return invalid_argument("unhashable type: '{}'", type_name(parts[0]));
         }
-        if (!parts[0].is_string()) TANDEM_TRY(rt.step(static_cast<int64_t>(dict->items.size())));
+        TANDEM_TRY(rt.look_up(parts[0], dict->items.size()));
         dict->set(parts[0], parts[1]);
       }
     }

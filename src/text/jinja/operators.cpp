@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/find_text.h"
 #include "text/jinja/printing.h"
 #include "text/jinja/unicode.h"
 
@@ -160,8 +161,8 @@ Result<Value> binary(Runtime& rt, Op op, const Value& left, const Value& right) 
   if (right.is_undefined()) return undefined_error(right);
   if (left.is_number() && right.is_number()) {
     const bool whole = left.is_integral() && right.is_integral();
-    TANDEM_ASSIGN(const Value number, whole ? integers(op, left.as_int(), right.as_int())
-                                            : reals(op, left.as_real(), right.as_real()));
+    TANDEM_ASSIGN(const Value number,
+                  whole ? integers(op, left.as_int(), right.as_int()) : reals(op, left.as_real(), right.as_real()));
     return number.from(stricter(left.origin(), right.origin()));
   }
   if (op == Op::kAdd) {
@@ -185,7 +186,8 @@ Result<Value> binary(Runtime& rt, Op op, const Value& left, const Value& right) 
 Result<Value> unary(Op op, const Value& value) {
   if (value.is_undefined()) return undefined_error(value);
   if (!value.is_number()) return invalid_argument("bad operand type for unary {}: '{}'", op_text(op), type_name(value));
-  if (value.is(Kind::kFloat)) return Value::real(op == Op::kNeg ? -value.as_real() : value.as_real()).from(value.origin());
+  if (value.is(Kind::kFloat))
+    return Value::real(op == Op::kNeg ? -value.as_real() : value.as_real()).from(value.origin());
   if (op == Op::kPos) return Value::integer(value.as_int()).from(value.origin());
   if (value.as_int() == std::numeric_limits<int64_t>::min()) return too_large();
   return Value::integer(-value.as_int()).from(value.origin());
@@ -211,6 +213,7 @@ Result<bool> equal(Runtime& rt, const Value& left, const Value& right) {
     case Kind::kDict: {
       if (left.dict().items.size() != right.dict().items.size()) return false;
       for (const auto& [key, value] : left.dict().items) {
+        TANDEM_TRY(rt.look_up(key, right.dict().items.size()));
         const Value* other = right.dict().find(key);
         if (other == nullptr) return false;
         TANDEM_ASSIGN(const bool same, equal(rt, value, *other));
@@ -257,12 +260,12 @@ Result<bool> contains(Runtime& rt, const Value& container, const Value& item) {
       if (item.is_undefined()) return undefined_error(item);
       return invalid_argument("'in <string>' requires string as left operand, not {}", type_name(item));
     }
-    TANDEM_TRY(rt.step(static_cast<int64_t>(container.text().size() / 64 + 1)));
-    return container.text().find(item.text()) != std::string::npos;
+    TANDEM_TRY(rt.step(static_cast<int64_t>(container.text().size() / 16 + 1)));
+    return find_text(container.text(), item.text()) != std::string_view::npos;
   }
   if (container.is_dict()) {
     if (item.is(Kind::kList) || item.is_dict()) return invalid_argument("unhashable type: '{}'", type_name(item));
-    TANDEM_TRY(rt.step(item.is_string() ? 1 : static_cast<int64_t>(container.dict().items.size())));
+    TANDEM_TRY(rt.look_up(item, container.dict().items.size()));
     return container.dict().find(item) != nullptr;
   }
   if (container.is(Kind::kGenerator)) {  // Takes items until it finds one.

@@ -17,7 +17,7 @@ class Printer {
 
   Status repr(const Value& value) {
     TANDEM_TRY(rt_.step());
-    TANDEM_TRY(rt_.make_room(out_.size()));
+    TANDEM_TRY(rt_.grow(out_, 0));
     switch (value.kind()) {
       case Kind::kUndefined: return own("Undefined");
       case Kind::kNone: return scalar("None", value);
@@ -46,8 +46,7 @@ class Printer {
         const auto& loop = value.as<LoopObject>();
         return own(fmt::format("<LoopContext {}/{}>", loop.index + 1, loop.items.size()));
       }
-      case Kind::kMacro:
-        return own(fmt::format("<Macro {}>", quoted(value.as<MacroObject>().name)));
+      case Kind::kMacro: return own(fmt::format("<Macro {}>", quoted(value.as<MacroObject>().name)));
       case Kind::kNamespace: return names(value.as<NamespaceObject>());
       default: return own(fmt::format("<{} object>", type_name(value)));
     }
@@ -64,7 +63,7 @@ class Printer {
   }
 
   Status string(const Value& value) {
-    TANDEM_TRY(rt_.step(static_cast<int64_t>(value.text().size() / 16)));
+    TANDEM_TRY(rt_.step(static_cast<int64_t>(value.text().size() / 8)));
     if (value.is_markup()) out_.append_own("Markup(");
     append_quoted(out_, value.marked());
     if (value.is_markup()) out_.append_own(")");
@@ -123,7 +122,7 @@ class JsonPrinter {
 
   Status print(const Value& value, int level) {
     TANDEM_TRY(rt_.step());
-    TANDEM_TRY(rt_.make_room(out_.size()));
+    TANDEM_TRY(rt_.grow(out_, 0));
     switch (value.kind()) {
       case Kind::kNone: return scalar("null", value);
       case Kind::kBool: return scalar(value.as_bool() ? "true" : "false", value);
@@ -150,7 +149,8 @@ class JsonPrinter {
   }
 
   Status string(const MarkedText& text) {
-    TANDEM_TRY(rt_.step(static_cast<int64_t>(text.size() / 16)));
+    TANDEM_TRY(rt_.step(static_cast<int64_t>(text.size() / 8)));
+    if (format_.ensure_ascii) TANDEM_TRY(rt_.scan(text.size()));
     out_.append_own("\"");
     if (text.is_uniform()) {
       out_.append(escaped(text.bytes()), text.strictest());
@@ -357,7 +357,7 @@ std::string float_text(double number) {
 Status append_str(Runtime& rt, MarkedText& out, const Value& value) {
   if (value.is_undefined()) return ok_status();
   if (value.is_string()) {
-    TANDEM_TRY(rt.make_room(out.size() + value.text().size()));
+    TANDEM_TRY(rt.grow(out, value.text().size()));
     out.append(value.marked());
     return ok_status();
   }

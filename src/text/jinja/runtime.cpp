@@ -6,6 +6,10 @@
 
 namespace tandem::jinja {
 
+namespace {
+constexpr int kMaxKeyDepth = 4;
+}
+
 Runtime::Runtime(const RenderOptions& options) : limits_(options.limits) {
   meter_.limit = limits_.memory;
   if (options.now) {
@@ -28,8 +32,40 @@ Status Runtime::make_room(size_t bytes) {
   if (meter_.exceeded || meter_.live > meter_.limit || bytes > meter_.limit - meter_.live) {
     return resource_exhausted("the template needs too much memory (more than {} MB)", limits_.memory >> 20);
   }
-  steps_ += static_cast<int64_t>(bytes / 64);
+  steps_ += static_cast<int64_t>(bytes / kCopiedPerStep);
   return ok_status();
+}
+
+Status Runtime::grow(const MarkedText& text, size_t more) {
+  const size_t made = text.size() + text.mark_bytes();
+  if (made > meter_.limit - std::min(meter_.live, meter_.limit)) return make_room(made);
+  return make_room(more);
+}
+
+Status Runtime::scan(const Value& value, const Args& args) {
+  const auto bytes = [](const Value& v) { return v.is_string() ? v.text().size() : 0; };
+  size_t sum = bytes(value);
+  for (const Value& argument : args.positional) sum += bytes(argument);
+  for (const auto& [name, argument] : args.named) sum += name.size() + bytes(argument);
+  return step(static_cast<int64_t>(sum / kSearchedPerStep));
+}
+
+namespace {
+int64_t weight_of(const Value& key) {
+  if (key.is_string()) return 1 + static_cast<int64_t>(key.text().size() / 64);
+  if (!key.is_list_like()) return 1;
+  int64_t weight = 1;
+  for (const Value& item : key.items()) weight += weight_of(item);
+  return weight;
+}
+}  // namespace
+
+Status Runtime::look_up(const Value& key, size_t items) {
+  if (key.is_string()) return step(weight_of(key));
+  // The weight of a key that holds the same tuple many times over takes as long to find as to compare.
+  if (key.is_list_like() && key.depth() > kMaxKeyDepth)
+    return resource_exhausted("a key of a dict is nested too deeply");
+  return step(weight_of(key) * static_cast<int64_t>(items / 4 + 1));
 }
 
 Status Runtime::make_room(size_t count, size_t size) {

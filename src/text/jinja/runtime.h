@@ -38,8 +38,18 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // Counts work, so that a template that goes on for ever is stopped; also finds out that memory has run out.
+  // Counts work, so that a template that goes on for ever is stopped; also finds out that memory has run out. A step
+  // is about 50 ns.
   Status step(int64_t count = 1);
+  // Before a text of this size is looked at character by character.
+  Status scan(size_t bytes) { return step(static_cast<int64_t>(bytes / kScannedPerStep)); }
+  // Before a filter or method copies or searches its value and arguments; what it does character by character it scans
+  // by itself.
+  Status scan(const Value& value, const Args& args);
+  // Before `key` is looked for in a dict: keys that are not strings are compared one by one.
+  Status look_up(const Value& key, size_t items);
+  // Before a text that is being made gets longer.
+  Status grow(const MarkedText& text, size_t more);
   // Before something of this size is made.
   Status make_room(size_t bytes);
   // The same for `count` pieces of `size`, whose product may overflow.
@@ -47,8 +57,13 @@ class Runtime {
 
   Meter* meter() { return &meter_; }
   // Of a plain string, all counts as data: whoever keeps track of where it came from has a MarkedText.
-  Value string(std::string text, bool markup = false) { return Value::string(std::move(text), &meter_, markup); }
-  Value string(MarkedText text, bool markup = false) { return Value::string(std::move(text), &meter_, markup); }
+  Value string(std::string text, bool markup = false) {
+    return string(MarkedText(std::move(text), Origin::kData), markup);
+  }
+  Value string(MarkedText text, bool markup = false) {
+    steps_ += static_cast<int64_t>(text.size() / kCopiedPerStep);
+    return Value::string(std::move(text), &meter_, markup);
+  }
   // A part of a string; `view` points into its text.
   Value part(const Value& of, std::string_view view, bool markup = false) {
     return string(of.marked().part(view), markup);
@@ -72,6 +87,10 @@ class Runtime {
   bool raised = false;
 
  private:
+  static constexpr size_t kCopiedPerStep = 64;  // Bytes.
+  static constexpr size_t kSearchedPerStep = 32;
+  static constexpr size_t kScannedPerStep = 4;
+
   Limits limits_;
   Meter meter_;
   int64_t steps_ = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/find_text.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/printing.h"
 #include "text/jinja/text_methods.h"
@@ -14,7 +15,7 @@ namespace {
 Result<Value> strings(Runtime& rt, const Value& whole, const std::vector<std::string_view>& parts) {
   std::vector<Value> items;
   for (const std::string_view part : parts) {
-    TANDEM_TRY(rt.step());
+    TANDEM_TRY(rt.step(2));
     items.push_back(rt.part(whole, part));
   }
   return rt.list(std::move(items));
@@ -61,12 +62,15 @@ Result<Value> split(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(int64_t limit, bound.integer(1, -1));
   TANDEM_TRY(rt.make_room(self.text().size(), 8));
   std::string_view text = self.text();
-  if (!bound.has(0) || bound[0].is_none()) return strings(rt, self, split_spaces(text, limit, from_end));
+  if (!bound.has(0) || bound[0].is_none()) {
+    TANDEM_TRY(rt.scan(text.size()));
+    return strings(rt, self, split_spaces(text, limit, from_end));
+  }
   TANDEM_ASSIGN(const std::string separator, bound.text(0, ""));
   if (separator.empty()) return invalid_argument("empty separator");
   std::vector<std::string_view> parts;
   for (; limit != 0; limit -= limit > 0 ? 1 : 0) {
-    const size_t at = from_end ? text.rfind(separator) : text.find(separator);
+    const size_t at = from_end ? find_last_text(text, separator) : find_text(text, separator);
     if (at == std::string_view::npos) break;
     parts.push_back(from_end ? text.substr(at + separator.size()) : text.substr(0, at));
     text = from_end ? text.substr(0, at) : text.substr(at + separator.size());
@@ -82,7 +86,7 @@ Result<Value> partition(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const std::string separator, bound.text(0, ""));
   if (separator.empty()) return invalid_argument("empty separator");
   const std::string_view text = self.text();
-  const size_t at = from_end ? text.rfind(separator) : text.find(separator);
+  const size_t at = from_end ? find_last_text(text, separator) : find_text(text, separator);
   const auto part = [&](size_t begin, size_t size) { return rt.part(self, text.substr(begin, size)); };
   if (at == std::string_view::npos) {
     const Value whole = part(0, text.size());
@@ -125,7 +129,7 @@ Result<Value> dict_get(Runtime& rt, const Value& self, Args& args) {
   if (bound[0].is(Kind::kList) || bound[0].is_dict()) {
     return invalid_argument("unhashable type: '{}'", type_name(bound[0]));
   }
-  if (!bound[0].is_string()) TANDEM_TRY(rt.step(static_cast<int64_t>(self.dict().items.size())));
+  TANDEM_TRY(rt.look_up(bound[0], self.dict().items.size()));
   if (const Value* value = self.dict().find(bound[0])) return *value;
   return bound.has(1) ? bound[1] : Value::none();
 }

@@ -192,6 +192,7 @@ Status Evaluator::run_loop(const Stmt& stmt, const Value& iterable, int level) {
   }
   TANDEM_ASSIGN(const Value loop_value, checked(Value::object(Kind::kLoop, loop)));
   for (size_t i = 0; i < loop->items.size(); ++i) {
+    TANDEM_TRY(step(4));  // A scope, and a variable in it.
     loop->index = i;
     TANDEM_TRY(push_scope(around));
     scope_->set("loop", loop_value);
@@ -248,6 +249,7 @@ Status Evaluator::exec_call_block(const Stmt& stmt) {
 }
 
 Status Evaluator::assign(const Expr& target, const Value& value) {
+  TANDEM_TRY(step(static_cast<int64_t>(scope_->variables.size() / 16)));
   if (target.kind == ExprKind::kName) {
     scope_->set(target.name, value);
     return ok_status();
@@ -260,6 +262,7 @@ Status Evaluator::assign(const Expr& target, const Value& value) {
     auto& object = ns->as<NamespaceObject>();
     object.depth = std::max(object.depth, value.depth() + (value.shared() == ns->shared() ? 0 : 1));
     TANDEM_TRY(checked(*ns).status());
+    TANDEM_TRY(step(static_cast<int64_t>(object.attributes.size() / 16 + scope_->width() / 16)));
     for (auto& [key, old] : object.attributes) {
       if (key == target.attribute) {
         old = value;

@@ -71,6 +71,7 @@ Result<bool> cased(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("this test", args, {}, 0).status());
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
   TANDEM_TRY(rt.make_room(text.size(), 4));
+  TANDEM_TRY(rt.scan(text.size()));
   bool some = false;
   for (const char32_t c : to_code_points(text.bytes())) {
     if (wants_upper ? is_lower(c) : is_upper(c)) return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/find_text.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/printing.h"
 #include "text/jinja/unicode.h"
@@ -17,8 +18,7 @@ Result<MarkedText> replace_text(Runtime& rt, const MarkedText& marked, std::stri
   size_t at = 0;
   for (; count != 0; --count) {
     TANDEM_TRY(rt.step());
-    const size_t size = out.size() + out.mark_bytes() + to.size();
-    TANDEM_TRY(rt.make_room(size > (size_t{1} << 16) ? size : 0));
+    TANDEM_TRY(rt.grow(out, to.size()));
     if (from.empty()) {  // Before each character, and at the end.
       if (at > text.size()) break;
       out.append(to);
@@ -28,7 +28,7 @@ Result<MarkedText> replace_text(Runtime& rt, const MarkedText& marked, std::stri
       at += length;
       continue;
     }
-    const size_t found = text.find(from, at);
+    const size_t found = find_text(text, from, at);
     if (found == std::string_view::npos) break;
     out.append_part(marked, text.substr(at, found - at));
     out.append(to);
@@ -38,9 +38,18 @@ Result<MarkedText> replace_text(Runtime& rt, const MarkedText& marked, std::stri
   return out;
 }
 
+Result<Value> stripped(Runtime& rt, const MarkedText& text, const std::string* chars, bool left, bool right,
+                       bool is_markup) {
+  if (chars != nullptr) TANDEM_TRY(rt.step(static_cast<int64_t>(chars->size())));  // They are sorted.
+  const std::string_view kept = strip(text.bytes(), chars, left, right);
+  TANDEM_TRY(rt.scan(text.size() - kept.size()));
+  return rt.string(text.part(kept), is_markup);
+}
+
 Result<std::vector<std::string_view>> split_lines(Runtime& rt, std::string_view text, bool keep_ends) {
   std::vector<std::string_view> lines;
   TANDEM_TRY(rt.make_room(text.size()));
+  TANDEM_TRY(rt.scan(text.size()));
   size_t start = 0;
   for (size_t i = 0; i < text.size();) {
     const size_t size = byte_offset(text.substr(i), 1);
@@ -60,7 +69,8 @@ Result<std::vector<std::string_view>> split_lines(Runtime& rt, std::string_view 
 
 Result<MarkedText> pad_text(Runtime& rt, const MarkedText& text, int64_t width, const MarkedText& fill, Side side) {
   const auto size = static_cast<int64_t>(count_code_points(text.bytes()));
-  if (count_code_points(fill.bytes()) != 1) return invalid_argument("the fill character must be exactly one character long");
+  if (count_code_points(fill.bytes()) != 1)
+    return invalid_argument("the fill character must be exactly one character long");
   const int64_t total = std::max<int64_t>(width - size, 0);
   TANDEM_TRY(rt.make_room(static_cast<size_t>(total), fill.size()));
   // As Python centers: the odd one goes left if both the padding and the width are odd.
@@ -78,6 +88,7 @@ template <std::u32string (*convert)(std::u32string_view)>
 Result<Value> change_case(Runtime& rt, const Value& self, Args& args) {
   TANDEM_TRY(bind("this method", args, {}, 0).status());
   TANDEM_TRY(rt.make_room(self.text().size(), 12));
+  TANDEM_TRY(rt.step(static_cast<int64_t>(self.text().size())));
   return rt.string(convert_characters(self.marked(), convert), self.is_markup());
 }
 
@@ -92,10 +103,10 @@ Result<Value> strip_method(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("strip", args, {"chars"}, 0));
   TANDEM_TRY(rt.make_room(self.text().size()));
   if (!bound.has(0) || bound[0].is_none()) {
-    return rt.part(self, strip(self.text(), nullptr, left, right), self.is_markup());
+    return stripped(rt, self.marked(), nullptr, left, right, self.is_markup());
   }
   TANDEM_ASSIGN(const std::string chars, bound.text(0, ""));
-  return rt.part(self, strip(self.text(), &chars, left, right), self.is_markup());
+  return stripped(rt, self.marked(), &chars, left, right, self.is_markup());
 }
 
 Result<Value> replace_method(Runtime& rt, const Value& self, Args& args) {
@@ -108,8 +119,10 @@ Result<Value> replace_method(Runtime& rt, const Value& self, Args& args) {
 }
 
 // The part of the text that optional start and end arguments name.
-Result<std::optional<std::string_view>> window(const Value& self, const Bound& bound, size_t first) {
+Result<std::optional<std::string_view>> window(Runtime& rt, const Value& self, const Bound& bound, size_t first) {
   std::string_view text = self.text();
+  if (!bound.has(first) && !bound.has(first + 1)) return std::optional(text);
+  TANDEM_TRY(rt.scan(text.size()));
   const auto size = static_cast<int64_t>(self.length());
   const auto place = [&](size_t i, int64_t fallback) -> Result<int64_t> {
     if (!bound.has(i) || bound[i].is_none()) return fallback;
@@ -126,9 +139,9 @@ Result<std::optional<std::string_view>> window(const Value& self, const Bound& b
 }
 
 template <bool start>
-Result<Value> affix(Runtime&, const Value& self, Args& args) {
+Result<Value> affix(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind(start ? "startswith" : "endswith", args, {"prefix", "start", "end"}, 1));
-  TANDEM_ASSIGN(const auto text, window(self, bound, 1));
+  TANDEM_ASSIGN(const auto text, window(rt, self, bound, 1));
   const auto matches = [&](const Value& v) {
     return text && (start ? text->starts_with(v.text()) : text->ends_with(v.text()));
   };
@@ -151,17 +164,17 @@ template <Search kind>
 Result<Value> search(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("find", args, {"sub", "start", "end"}, 1));
   TANDEM_ASSIGN(const std::string sub, bound.text(0, ""));
-  TANDEM_ASSIGN(const auto part, window(self, bound, 1));
+  TANDEM_ASSIGN(const auto part, window(rt, self, bound, 1));
   TANDEM_TRY(rt.step(static_cast<int64_t>(self.text().size() / 16)));
   if (kind == Search::kCount) {
     if (!part) return Value::integer(0);
     if (sub.empty()) return Value::integer(static_cast<int64_t>(count_code_points(*part)) + 1);
     int64_t count = 0;
-    for (size_t at = part->find(sub); at != std::string_view::npos; at = part->find(sub, at + sub.size())) ++count;
+    for (size_t at = 0; (at = find_text(*part, sub, at)) != std::string_view::npos; at += sub.size()) ++count;
     return Value::integer(count);
   }
   const bool from_end = kind == Search::kRfind || kind == Search::kRindex;
-  const size_t at = !part ? std::string_view::npos : from_end ? part->rfind(sub) : part->find(sub);
+  const size_t at = !part ? std::string_view::npos : from_end ? find_last_text(*part, sub) : find_text(*part, sub);
   if (at == std::string_view::npos) {
     if (kind == Search::kIndex || kind == Search::kRindex) return invalid_argument("substring not found");
     return Value::integer(-1);
@@ -217,6 +230,7 @@ template <bool (*holds)(char32_t)>
 Result<Value> all_are(Runtime& rt, const Value& self, Args& args) {
   TANDEM_TRY(bind("this method", args, {}, 0).status());
   TANDEM_TRY(rt.make_room(self.text().size(), 4));
+  TANDEM_TRY(rt.scan(self.text().size()));
   const std::u32string text = to_code_points(self.text());
   return Value::boolean(!text.empty() && std::ranges::all_of(text, holds));
 }

@@ -9,6 +9,10 @@
 
 namespace tandem::jinja {
 
+// strip() as a value, charged by what it took off.
+Result<Value> stripped(Runtime& rt, const MarkedText& text, const std::string* chars, bool left, bool right,
+                       bool is_markup);
+
 // At most `count` times; negative: all.
 Result<MarkedText> replace_text(Runtime& rt, const MarkedText& text, std::string_view from, const MarkedText& to,
                                 int64_t count);

@@ -55,5 +55,31 @@ TEST(Golden, RealTemplatesToTheByte) {
   RecordProperty("cases", cases);
 }
 
+// 2,000 messages of a megabyte take a small part of the steps that a rendering has.
+TEST(Golden, RealTemplatesRenderLongConversations) {
+  const fs::path folder = fs::path(TANDEM_SOURCE_DIR) / "../shared/golden/chat";
+  if (!fs::exists(folder)) GTEST_SKIP() << "the templates of other people's models are not here";
+  std::string json = R"({"bos_token": "<s>", "eos_token": "</s>", "add_generation_prompt": true, "messages": [)";
+  for (int i = 0; i < 2'000; ++i) {
+    json += (i > 0 ? "," : "") + std::string(i % 2 == 0 ? R"({"role": "user")" : R"({"role": "assistant")") +
+            R"(, "content": ")";
+    for (int k = 0; k < 50; ++k) json += "Grüße, 日本!";
+    json += "\"}";
+  }
+  const auto variables = parse_json_value(json + "]}", "the conversation");
+  ASSERT_TRUE(variables.ok());
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto source = read_text_file(entry.path() / "template.jinja", 1 << 20);
+    ASSERT_TRUE(source.ok()) << entry.path();
+    const auto parsed = Template::parse(*source);
+    ASSERT_TRUE(parsed.ok()) << entry.path() << ": " << parsed.error().message;
+    RenderOptions options;
+    options.limits.steps /= 4;
+    const auto text = parsed->render(*variables, options);
+    ASSERT_TRUE(text.ok()) << entry.path() << ": " << text.error().message;
+    EXPECT_GT(text->size(), 1'000'000u) << entry.path();
+  }
+}
+
 }  // namespace
 }  // namespace tandem::jinja

@@ -110,6 +110,72 @@ TEST(Hostile, ThingsThatHoldThemselves) {
       "ok");
 }
 
+// 40 times an operation on half a megabyte, with a tenth of the usual steps.
+std::string render_operation(const char* operation) {
+  const std::string setup =
+      "{% set a = 'a' * 500000 %}{% set n = 'a' * 30000 + 'b' %}{% set u = 'é' * 300000 %}{% set s = ' ' * 500000 %}"
+      "{% set l = range(50000)|list %}{% set t = (1,) * 100000 %}";
+  RenderOptions options;
+  options.limits.steps /= 10;
+  return render(setup + "{% for i in range(40) %}{% set x = " + operation + " %}{% endfor %}ok", "{}", options);
+}
+
+// Steps stand for time: what looks at each character is charged for each.
+TEST(Hostile, OperationsOnLongTextsAreChargedForTheirLength) {
+  for (const char* operation :
+       {"s.strip()", "s|trim", "a.strip('a')", "a|title", "u.title()", "u.upper()", "u.startswith('é', 299999)",
+        "u[299999]", "u[::-1]", "a|wordcount", "s.split()", "u|tojson(ensure_ascii=true)", "{t: 1}[t]", "t in {t: 1}",
+        "{t: 1} == {t: 1}", "[t, t]|unique|list", "l|selectattr('x')|list", "u.isalpha()", "a|urlencode"}) {
+    const std::string text = render_operation(operation);
+    EXPECT_NE(text.find("takes too long"), std::string::npos) << operation << ": " << text.substr(0, 200);
+  }
+}
+
+// Comparing all of `n` at each place of `a` took a second for each of the forty.
+TEST(Hostile, SearchesAreLinear) {
+  for (const char* operation : {"a.find(n)", "a.rfind(n)", "a.count(n)", "n in a", "a.split(n)", "a.rsplit(n)",
+                                "a.replace(n, 'x')", "a.partition(n)", "a.rpartition(n)", "a|replace(n, '')"}) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string text = render_operation(operation);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    EXPECT_TRUE(text == "ok" || text.find("takes too long") != std::string::npos) << text.substr(0, 200);
+    EXPECT_LT(seconds.count(), 15.0) << operation;  // A tenth of a second; a sanitizer makes it more.
+  }
+}
+
+TEST(Hostile, ManyNamesAreChargedForTheSearch) {
+  std::string names;
+  std::string attributes = "{% set ns = namespace() %}";
+  std::string keys = "{% set d = {";
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string number = std::to_string(i);
+    names.append("{% set v").append(number).append(" = 1 %}");
+    attributes.append("{% set ns.v").append(number).append(" = 1 %}");
+    keys.append(number).append(": 1, ");
+  }
+  names += "{% for i in range(9000) %}{% set x = v19999 + v19998 + v19997 %}{% endfor %}";
+  attributes += "{% for i in range(9000) %}{% set x = ns.v19999 + ns.v19998 + ns.v19997 %}{% endfor %}";
+  keys += "} %}{% for i in range(9) %}{% set x = d == d %}{% endfor %}";
+  RenderOptions options;
+  options.limits.steps /= 10;
+  for (const std::string& source : {names, attributes, keys}) {
+    const std::string text = render(source, "{}", options);
+    EXPECT_NE(text.find("takes too long"), std::string::npos) << text.substr(0, 200);
+  }
+}
+
+// What is written piece by piece is charged once, not for all that was written before it.
+TEST(Hostile, LongResultsOfOrdinaryOperationsAreNotRefused) {
+  std::string list = R"({"tools": [)";
+  for (int i = 0; i < 20'000; ++i) list += (i > 0 ? "," : "") + std::string(R"({"name": "function", "n": [1, 2.5]})");
+  list += "]}";
+  EXPECT_GT(render("{{ tools|tojson }}", list).size(), 600'000u);
+  EXPECT_GT(render("{{ tools|tojson(indent=4) }}", list).size(), 600'000u);
+  EXPECT_GT(render("{{ tools }}", list).size(), 600'000u);
+  EXPECT_EQ(render("{{ (['0123456789'] * 60000)|join(', ') }}", list).size(), 60'000u * 12 - 2);
+  EXPECT_EQ(render("{{ ('ab' * 400000).replace('a', 'xy')|length }}", list), "1200000");
+}
+
 TEST(Hostile, OrdinaryTemplatesAreFarFromTheLimits) {
   const std::string chat = "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content|trim + '\\n' }}{% endfor %}";
   std::string messages = R"({"messages": [)";
