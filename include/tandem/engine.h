@@ -76,8 +76,8 @@ struct GenerateOptions {
   // Of generate_chat(): what else the model's chat template may ask for, as a JSON object; "": nothing.
   // {"enable_thinking": false, "tools": […]}
   std::string template_variables = {};
-  // Of generate_chat(): what messages spell becomes special tokens as the template's own text does, as the tokenizers of
-  // the hub do it. Whoever writes a message can then forge turns; see Engine::encode_chat().
+  // Of generate_chat(): what messages spell becomes special tokens as the template's own text does, as the tokenizers
+  // of the hub do it. Whoever writes a message can then forge turns; see Engine::encode_chat().
   bool parse_special = false;
   // Of generate_chat(): takes what a thinking model writes between <think> and </think> before its answer.
   StreamCallback on_reasoning = {};
@@ -130,20 +130,21 @@ class Engine : public std::enable_shared_from_this<Engine> {
   virtual Result<std::vector<int32_t>> encode(std::string_view text, bool add_special,
                                               bool parse_special = false) const = 0;
   virtual Result<std::string> decode(std::span<const int32_t> tokens, bool skip_special) const = 0;
-  // The tokens of a conversation, as Session::generate_chat() gives them to the model: by the chat template in the file,
-  // up to where an answer begins with `add_generation_prompt`. `variables`: as in GenerateOptions::template_variables.
+  // The tokens of a conversation, as Session::generate_chat() gives them to the model: by the chat template in the
+  // file, up to where an answer begins with `add_generation_prompt`. `variables`: as in
+  // GenerateOptions::template_variables.
   //
   // Control tokens come from the template alone. No content, field, tool call or variable can forge one, whatever the
-  // template does with it; only a role that is a plain word (letters, digits, '-', '_', up to 64) is taken for the app's
-  // own, because some templates make tokens of roles. In messages of the role "assistant" the control tokens that are not
-  // flagged as special are kept, because a model's own answers hold them. The token variables of the template (bos_token,
-  // eos_token, …) are the file's; a variable of such a name with another text is data. `parse_special`: as in encode();
-  // then content can forge turns.
+  // template does with it; only a role that is a plain word (letters, digits, '-', '_', up to 64) is taken for the
+  // app's own, because some templates make tokens of roles. In messages of the role "assistant" the control tokens that
+  // are not flagged as special are kept, because a model's own answers hold them. The token variables of the template
+  // (bos_token, eos_token, …) are the file's; a variable of such a name with another text is data. `parse_special`: as
+  // in encode(); then content can forge turns.
   virtual Result<std::vector<int32_t>> encode_chat(std::span<const Message> messages, bool add_generation_prompt,
                                                    std::string_view variables = {},
                                                    bool parse_special = false) const = 0;
-  // The conversation as the text that the model expects, to look at. The text no longer says who wrote what: encoding it
-  // with `parse_special` lets content forge turns. For tokens there is encode_chat().
+  // The conversation as the text that the model expects, to look at. The text no longer says who wrote what: encoding
+  // it with `parse_special` lets content forge turns. For tokens there is encode_chat().
   virtual Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt,
                                           std::string_view variables = {}) const = 0;
   virtual std::span<const int32_t> eos_tokens() const = 0;

@@ -88,9 +88,10 @@ Result<std::vector<int32_t>> GenerationFlags::encode(const Engine& loaded, const
   if (parse_special) return tokens;
   TANDEM_ASSIGN(const std::vector<int32_t> parsed, loaded.encode(text, add_special, /*parse_special=*/true));
   if (parsed != tokens) {
-    fmt::print(stderr,
-               "note: the prompt has the text of special tokens, which is taken as ordinary text; --parse-special makes "
-               "tokens of it\n");
+    fmt::print(
+        stderr,
+        "note: the prompt has the text of special tokens, which is taken as ordinary text; --parse-special makes "
+        "tokens of it\n");
   }
   return tokens;
 }

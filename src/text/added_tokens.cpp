@@ -84,8 +84,8 @@ std::optional<AddedRecord> AddedTokenMatcher::longest_at(const TokenizerBlob& bl
   return best;
 }
 
-void AddedTokenMatcher::split(const TokenizerBlob& blob, std::string_view text,
-                              std::vector<TextSection>& sections, const SectionRules* rules) const {
+void AddedTokenMatcher::split(const TokenizerBlob& blob, std::string_view text, std::vector<TextSection>& sections,
+                              const SectionRules* rules) const {
   size_t done = 0;  // Everything before is in a section.
   if (count_ > 0) {
     for (size_t at = 0; at < text.size();) {

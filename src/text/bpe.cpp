@@ -14,7 +14,8 @@ constexpr uint32_t kEnd = 0xffffffffu;
 
 Error only_special(std::string_view text) {
   return unsupported(
-      "the text has \"{}\", which this vocabulary has as a special token only; leave it out, or let text become special "
+      "the text has \"{}\", which this vocabulary has as a special token only; leave it out, or let text become "
+      "special "
       "tokens (parse_special)",
       text);
 }

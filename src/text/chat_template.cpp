@@ -27,9 +27,7 @@ bool is_plain_word(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, plain);
 }
 
-Value role_value(const std::string& role) {
-  return is_plain_word(role) ? Value::literal(role) : Value::string(role);
-}
+Value role_value(const std::string& role) { return is_plain_word(role) ? Value::literal(role) : Value::string(role); }
 
 Result<Value> parse_object(std::string_view json, std::string_view what, Origin origin = Origin::kData) {
   TANDEM_ASSIGN(Value value, jinja::parse_json_value(json, what, origin));

@@ -31,8 +31,9 @@ struct TokenizerSpec;
 struct EncodeOptions {
   bool add_special = false;  // As in encode().
   // Whose words the parts of the text are; what is in none is the template's own. In the model's words no special token
-  // is recognised, in all others' no control token either. A token counts as theirs if one byte of its text is. The text
-  // of what is not recognised is encoded as any other. The unknown token still stands for what no token stands for.
+  // is recognised, in all others' no control token either. A token counts as theirs if one byte of its text is. The
+  // text of what is not recognised is encoded as any other. The unknown token still stands for what no token stands
+  // for.
   std::span<const OriginSpan> origins = {};
   const ControlTokens* control = nullptr;  // Besides those that are flagged as special; may be null.
 };

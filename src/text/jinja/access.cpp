@@ -15,8 +15,8 @@ std::string object_name(const Value& value) {
 }
 
 Value no_attribute(const Value& value, std::string_view name) {
-  return Value::undefined(fmt::format("{} has no attribute {}", object_name(value),
-                                      quoted(name.substr(0, byte_offset(name, 80)))));
+  return Value::undefined(
+      fmt::format("{} has no attribute {}", object_name(value), quoted(name.substr(0, byte_offset(name, 80)))));
 }
 
 Value loop_attribute(const LoopObject& loop, std::string_view name) {

@@ -88,7 +88,7 @@ class Evaluator final : public Runtime {
 
   std::shared_ptr<Scope> scope_;
   MarkedText* out_ = nullptr;
-  size_t captured_ = 0;  // Bytes in outputs other than the current.
+  size_t captured_ = 0;       // Bytes in outputs other than the current.
   Charge marks_{meter(), 0};  // Of all that was written.
   int depth_ = 0;
   int error_line_ = 0;

@@ -19,7 +19,8 @@ Result<Value> to_int(Runtime&, const Value& value, Args& args) {
   double number = 0;
   if (value.is_string()) {
     if (base < 0 || base > 36) return fallback;
-    if (const auto parsed = parse_int(value.text(), static_cast<int>(base))) return Value::integer(*parsed).from(value.origin());
+    if (const auto parsed = parse_int(value.text(), static_cast<int>(base)))
+      return Value::integer(*parsed).from(value.origin());
     const auto real = parse_float(value.text());
     if (!real || !std::isfinite(*real)) return fallback;
     number = *real;

@@ -160,8 +160,8 @@ Result<Value> binary(Runtime& rt, Op op, const Value& left, const Value& right) 
   if (right.is_undefined()) return undefined_error(right);
   if (left.is_number() && right.is_number()) {
     const bool whole = left.is_integral() && right.is_integral();
-    TANDEM_ASSIGN(const Value number, whole ? integers(op, left.as_int(), right.as_int())
-                                            : reals(op, left.as_real(), right.as_real()));
+    TANDEM_ASSIGN(const Value number,
+                  whole ? integers(op, left.as_int(), right.as_int()) : reals(op, left.as_real(), right.as_real()));
     return number.from(stricter(left.origin(), right.origin()));
   }
   if (op == Op::kAdd) {
@@ -185,7 +185,8 @@ Result<Value> binary(Runtime& rt, Op op, const Value& left, const Value& right) 
 Result<Value> unary(Op op, const Value& value) {
   if (value.is_undefined()) return undefined_error(value);
   if (!value.is_number()) return invalid_argument("bad operand type for unary {}: '{}'", op_text(op), type_name(value));
-  if (value.is(Kind::kFloat)) return Value::real(op == Op::kNeg ? -value.as_real() : value.as_real()).from(value.origin());
+  if (value.is(Kind::kFloat))
+    return Value::real(op == Op::kNeg ? -value.as_real() : value.as_real()).from(value.origin());
   if (op == Op::kPos) return Value::integer(value.as_int()).from(value.origin());
   if (value.as_int() == std::numeric_limits<int64_t>::min()) return too_large();
   return Value::integer(-value.as_int()).from(value.origin());

@@ -46,8 +46,7 @@ class Printer {
         const auto& loop = value.as<LoopObject>();
         return own(fmt::format("<LoopContext {}/{}>", loop.index + 1, loop.items.size()));
       }
-      case Kind::kMacro:
-        return own(fmt::format("<Macro {}>", quoted(value.as<MacroObject>().name)));
+      case Kind::kMacro: return own(fmt::format("<Macro {}>", quoted(value.as<MacroObject>().name)));
       case Kind::kNamespace: return names(value.as<NamespaceObject>());
       default: return own(fmt::format("<{} object>", type_name(value)));
     }

@@ -17,7 +17,7 @@ void append_quoted(MarkedText& out, const MarkedText& text);  // 'text', as repr
 std::string quoted(std::string_view text);                    // The same, for messages.
 
 struct JsonFormat {
-  std::optional<MarkedText> indent;   // What one level is indented by.
+  std::optional<MarkedText> indent;  // What one level is indented by.
   MarkedText item_separator = MarkedText(", ", Origin::kTemplate);
   MarkedText key_separator = MarkedText(": ", Origin::kTemplate);
   bool ensure_ascii = false;

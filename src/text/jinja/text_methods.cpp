@@ -60,7 +60,8 @@ Result<std::vector<std::string_view>> split_lines(Runtime& rt, std::string_view 
 
 Result<MarkedText> pad_text(Runtime& rt, const MarkedText& text, int64_t width, const MarkedText& fill, Side side) {
   const auto size = static_cast<int64_t>(count_code_points(text.bytes()));
-  if (count_code_points(fill.bytes()) != 1) return invalid_argument("the fill character must be exactly one character long");
+  if (count_code_points(fill.bytes()) != 1)
+    return invalid_argument("the fill character must be exactly one character long");
   const int64_t total = std::max<int64_t>(width - size, 0);
   TANDEM_TRY(rt.make_room(static_cast<size_t>(total), fill.size()));
   // As Python centers: the odd one goes left if both the padding and the width are odd.
