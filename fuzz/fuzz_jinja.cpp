@@ -1,5 +1,5 @@
 // Any bytes as a chat template: parsed, and rendered with some messages under small limits. Nothing may crash, hang or
-// leak, and what is rendered is valid UTF-8 of bounded size.
+// leak, and what is rendered is valid UTF-8 of bounded size, with sound marks of where its parts came from.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -30,7 +30,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.limits.output = size_t{1} << 20;
   options.limits.memory = size_t{8} << 20;
   options.now = *jinja::parse_iso_time("2025-07-04T09:05:03");
-  const auto text = parsed->render(*variables, options);
-  if (text.ok() && (text->size() > options.limits.output || !jinja::is_valid_text(*text))) std::abort();
+  const auto text = parsed->render_marked(*variables, options);
+  if (!text.ok()) return 0;
+  if (text->size() > options.limits.output || !jinja::is_valid_text(text->bytes())) std::abort();
+  // Where it came from is told in order, inside of the text, in whole characters.
+  size_t last_end = 0;
+  for (const tandem::OriginSpan& span : text->spans()) {
+    if (span.begin < last_end || span.begin >= span.end || span.end > text->size()) std::abort();
+    if (!jinja::is_valid_text(std::string_view(text->bytes()).substr(span.begin, span.end - span.begin))) std::abort();
+    last_end = span.end;
+  }
   return 0;
 }

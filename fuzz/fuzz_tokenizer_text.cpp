@@ -61,6 +61,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     (void)decode(other, random_ids, true);
   }
   (void)decode(tokenizer, random_ids, true);
+  // As data, no text becomes a special token, and none is lost.
+  const tandem::OriginSpan all{0, text.size(), tandem::Origin::kData};
+  for (const tandem::Tokenizer* each : {&tokenizer, &others[0], &others[1], &others[2]}) {
+    const auto safe = each->encode(text, {false, {&all, 1}, nullptr});
+    if (!safe.ok() || (safe->empty() && !each->encode(text, false)->empty())) std::abort();
+    for (const int32_t id : *safe) {
+      if (each->is_special(id) && each->token_bytes(id) != "<unk>") std::abort();
+    }
+  }
   const auto ids = tokenizer.encode(text, true);
   if (!ids.ok()) std::abort();
   const std::string decoded = decode(tokenizer, *ids, false);
