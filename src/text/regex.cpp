@@ -72,6 +72,9 @@ Result<Regex> Regex::compile(const std::string& pattern) {
   code->code =
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), kOptions, &error, &where, context);
   pcre2_compile_context_free(context);
+  if (code->code == nullptr && error == PCRE2_ERROR_HEAP_FAILED) {
+    return resource_exhausted("no memory for a regular expression");
+  }
   if (code->code == nullptr) {
     return unsupported("the regular expression \"{}\" cannot be compiled (at byte {}: {})", pattern, where,
                        pcre2_message(error));
