@@ -1,6 +1,11 @@
 #include "checkpoint/locate.h"
 
+#include <dirent.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
 #include <system_error>
 #include <vector>
 
@@ -43,16 +48,27 @@ struct Contents {
   std::vector<fs::path> llama2c;
 };
 
+// Not with std::filesystem, whose iterators end the process where memory runs out.
+Result<std::vector<std::string>> names_in(const fs::path& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  if (open == nullptr) return io_error("{}: cannot be listed ({})", folder.string(), std::strerror(errno));
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(open.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  return names;
+}
+
 Result<Contents> list(const fs::path& folder, const std::string& config_name) {
   Contents contents;
-  std::error_code error;
-  fs::directory_iterator it(folder, error);
-  if (error) return io_error("{}: cannot be listed ({})", folder.string(), error.message());
-  for (const fs::directory_iterator end; !error && it != end; it.increment(error)) {
-    contents.is_empty = false;
-    const std::string name = it->path().filename().string(), extension = it->path().extension().string();
+  TANDEM_ASSIGN(const std::vector<std::string> names, names_in(folder));
+  contents.is_empty = names.empty();
+  for (const std::string& name : names) {
+    const fs::path path = folder / name;
+    const std::string extension = path.extension().string();
     std::error_code ignored;
-    if (!it->is_regular_file(ignored)) continue;
+    if (!fs::is_regular_file(path, ignored)) continue;
     if (name == config_name) contents.has_config = true;
     if (name == "params.json") contents.has_params = true;
     if (extension == ".safetensors" || name.ends_with(".safetensors.index.json") ||
@@ -62,9 +78,9 @@ Result<Contents> list(const fs::path& folder, const std::string& config_name) {
     if (is_meta_part(name)) {
       contents.has_meta_weights = true;
     } else if (extension == ".gguf") {
-      contents.gguf.push_back(it->path());
+      contents.gguf.push_back(path);
     } else if (extension == ".pt") {
-      contents.llama2c.push_back(it->path());
+      contents.llama2c.push_back(path);
     }
   }
   std::sort(contents.gguf.begin(), contents.gguf.end());
