@@ -40,7 +40,7 @@ class Checkpoint {
   // What was opened: a folder or a file.
   const std::filesystem::path& folder() const { return folder_; }
   // The folder's name, or the file's without its ending: "llama-2-7b", "Qwen3-0.6B-Q8_0".
-  std::string name() const;
+  const std::string& name() const { return name_; }
   const ModelConfig& config() const { return config_; }
   // With the ids of config.json where generation_config.json says nothing.
   const GenerationConfig& generation() const { return generation_; }
@@ -77,12 +77,14 @@ class Checkpoint {
   Status open_shards(const std::filesystem::path& index_path);
   Status open_torch_weights();
   Status read_texts(const CheckpointOptions& options);
+  Status find_name();
   void settle_tokens();
   void release_bytes(std::span<const uint8_t> bytes) const;
   void add_to_fingerprint(std::string_view bytes);
-  void add_file_to_fingerprint(const std::filesystem::path& path);
+  Status add_file_to_fingerprint(const std::filesystem::path& path);
 
   std::filesystem::path folder_;
+  std::string name_;
   ModelConfig config_;
   GenerationConfig generation_;
   TokenizerConfig tokenizer_config_;

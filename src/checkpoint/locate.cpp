@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_status.h"
 #include "base/mapped_file.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/safetensors.h"
@@ -16,6 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_meta_part(const std::string& name) { return name.starts_with("consolidated.") && name.ends_with(".pth"); }
+
+bool is_hub_weights(const std::string& name) {
+  return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+         name.starts_with("pytorch_model.");
+}
 
 Result<CheckpointPlace> locate_file(const fs::path& path) {
   TANDEM_ASSIGN(const MappedFile file, MappedFile::open(path));
@@ -51,14 +57,15 @@ Result<Contents> list(const fs::path& folder, const std::string& config_name) {
   for (const fs::directory_iterator end; !error && it != end; it.increment(error)) {
     contents.is_empty = false;
     const std::string name = it->path().filename().string(), extension = it->path().extension().string();
-    std::error_code ignored;
-    if (!it->is_regular_file(ignored)) continue;
+    const bool is_config = name == config_name || name == "params.json";
+    // A link that leads nowhere matters only if something would be read there.
+    if (!is_config && !is_hub_weights(name) && !is_meta_part(name) && extension != ".gguf" && extension != ".pt")
+      continue;
+    TANDEM_ASSIGN(const bool is_file, regular_file_exists(it->path()));
+    if (!is_file) continue;
     if (name == config_name) contents.has_config = true;
     if (name == "params.json") contents.has_params = true;
-    if (extension == ".safetensors" || name.ends_with(".safetensors.index.json") ||
-        name.starts_with("pytorch_model.")) {
-      contents.has_hub_weights = true;
-    }
+    if (is_hub_weights(name)) contents.has_hub_weights = true;
     if (is_meta_part(name)) {
       contents.has_meta_weights = true;
     } else if (extension == ".gguf") {
@@ -67,6 +74,8 @@ Result<Contents> list(const fs::path& folder, const std::string& config_name) {
       contents.llama2c.push_back(it->path());
     }
   }
+  // Half a list could be that of another kind of checkpoint.
+  if (error) return io_error("{}: cannot be listed ({})", folder.string(), error.message());
   std::sort(contents.gguf.begin(), contents.gguf.end());
   std::sort(contents.llama2c.begin(), contents.llama2c.end());
   return contents;
