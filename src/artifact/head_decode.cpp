@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "artifact/head_codec.h"
+#include "artifact/limits.h"
 #include "artifact_generated.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -12,21 +13,6 @@
 
 namespace tandem {
 namespace {
-
-// A head can name one long string, or one list, from many tables: small in the file, huge once copied. These limits,
-// and the verifier's on tables, keep what is copied in proportion to the head's size. No real model comes near them.
-constexpr uint64_t kMaxHeadBytes = uint64_t{1} << 28;
-constexpr size_t kMaxNameBytes = 512;
-constexpr size_t kMaxSegments = 1u << 16;
-constexpr size_t kMaxWeights = 1u << 16;
-constexpr size_t kMaxMethods = 64;
-constexpr size_t kMaxGraph = 1u << 16;
-constexpr size_t kMaxFigures = 1024;
-constexpr size_t kMaxShards = 1024;
-constexpr size_t kMaxOpTensors = 256;
-constexpr size_t kMaxDims = 4;
-constexpr size_t kMaxStopTokens = 1024;
-constexpr int64_t kMaxDim = int64_t{1} << 31;
 
 std::string string_of(const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); }
 

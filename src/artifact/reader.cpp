@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
 #include "artifact/head_codec.h"
 #include "artifact/preamble.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/output_path.h"
 
 namespace tandem {
 namespace {
@@ -97,11 +97,7 @@ Status Artifact::verify_segment(size_t segment) const {
 }
 
 bool looks_like_artifact(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;  // Reading a named pipe could wait for ever.
-  std::ifstream stream(path, std::ios::binary);
-  std::array<char, 8> start{};
-  return stream.read(start.data(), start.size()) && start == kMagic;
+  return file_starts_with(path, {kMagic.data(), kMagic.size()});
 }
 
 }  // namespace tandem

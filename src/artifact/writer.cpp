@@ -7,6 +7,7 @@
 #include "artifact/preamble.h"
 #include "artifact/reader.h"
 #include "base/atomic_file.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 
@@ -32,22 +33,41 @@ Status copy_segment(AtomicFile& out, const SegmentFile& segment, const std::func
   return ok_status();
 }
 
+// The head's bytes, which the reader has found to be good.
+Result<std::vector<uint8_t>> encode_checked(const ArtifactHead& head, uint64_t head_offset) {
+  std::vector<uint8_t> bytes = encode_head(head);
+  const auto read = decode_head(bytes, head_offset);
+  if (!read.ok()) return unsupported("such a file could not be opened again: {}", read.error().message);
+  return bytes;
+}
+
 }  // namespace
 
+Status check_head(ArtifactHead head, const std::vector<PlannedSegment>& segments) {
+  head.segments.clear();
+  uint64_t end = sizeof(Preamble);
+  for (const PlannedSegment& segment : segments) {
+    const uint64_t offset = round_up(end, kSegmentAlignment);
+    head.segments.push_back({segment.name, offset, segment.size, 0});
+    end = offset + segment.size;
+  }
+  return encode_checked(head, round_up(end, kSegmentAlignment)).status();
+}
+
 Status write_artifact(const std::filesystem::path& path, ArtifactHead head, const std::vector<SegmentFile>& segments,
-                      const std::function<bool()>& stop) {
-  TANDEM_ASSIGN(AtomicFile out, AtomicFile::create(path));
+                      const WriteOptions& options) {
+  TANDEM_ASSIGN(AtomicFile out, AtomicFile::create(path, {options.temporary_folder, options.replace_link}));
   Preamble preamble;
   TANDEM_TRY(out.write(bytes_of(preamble)));
   head.segments.clear();
   for (const SegmentFile& segment : segments) {
     TANDEM_TRY(out.align(kSegmentAlignment));
     const uint64_t offset = out.size();
-    TANDEM_TRY(copy_segment(out, segment, stop));
+    TANDEM_TRY(copy_segment(out, segment, options.stop));
     head.segments.push_back({segment.name, offset, out.size() - offset, segment.hash});
   }
   TANDEM_TRY(out.align(kSegmentAlignment));
-  const std::vector<uint8_t> head_bytes = encode_head(head);
+  TANDEM_ASSIGN(const std::vector<uint8_t> head_bytes, encode_checked(head, out.size()));
   preamble.version = kArtifactVersion;
   preamble.head_offset = out.size();
   preamble.head_size = head_bytes.size();

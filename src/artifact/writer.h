@@ -17,10 +17,25 @@ struct SegmentFile {
   uint64_t hash = 0;
 };
 
+// A segment that is still to be made.
+struct PlannedSegment {
+  std::string name;
+  uint64_t size = 0;
+};
+
+// Whether a file with this head would be opened: all that the reader refuses is refused here. To be asked before the
+// work; write_artifact() asks again. `head.segments` is filled in here.
+Status check_head(ArtifactHead head, const std::vector<PlannedSegment>& segments);
+
+struct WriteOptions {
+  std::filesystem::path temporary_folder = {};  // See AtomicFileOptions.
+  bool replace_link = false;
+  std::function<bool()> stop = {};  // Asked now and then; true leaves nothing behind.
+};
+
 // Puts `path` together: the segments in order, then the head. `head.segments` is filled in here from `segments`.
-// The file appears whole or not at all. `stop` is asked now and then; true leaves nothing behind.
-// It may be empty.
+// The file appears whole or not at all.
 Status write_artifact(const std::filesystem::path& path, ArtifactHead head, const std::vector<SegmentFile>& segments,
-                      const std::function<bool()>& stop);
+                      const WriteOptions& options = {});
 
 }  // namespace tandem

@@ -1,12 +1,18 @@
 #include "base/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/checked.h"
@@ -14,6 +20,11 @@
 
 namespace tandem {
 namespace {
+
+constexpr std::string_view kPartial = ".partial";
+constexpr size_t kRandomDigits = 16;
+// File systems take names of up to 255 bytes; a long one is cut to leave room for what is put behind it.
+constexpr size_t kMaxStem = 200;
 
 Status write_all(int fd, std::span<const uint8_t> bytes, uint64_t offset, const std::filesystem::path& path) {
   while (!bytes.empty()) {
@@ -28,22 +39,106 @@ Status write_all(int fd, std::span<const uint8_t> bytes, uint64_t offset, const 
   return ok_status();
 }
 
+// What is at a path; nothing if there is nothing. Links are not followed.
+Result<std::optional<struct stat>> look_at(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) == 0) return std::optional(info);
+  if (errno == ENOENT) return std::optional<struct stat>();
+  return io_error("{}: cannot be looked at ({})", path.string(), std::strerror(errno));
+}
+
+uint64_t random_number() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) == static_cast<ssize_t>(sizeof(number))) return number;
+  // Exclusive creation is what protects; the number only has to differ from the last one.
+  static std::atomic<uint64_t> count{0};
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  return static_cast<uint64_t>(now) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(::getpid()) + ++count;
+}
+
+std::string stem_of(std::string_view name) { return std::string(name.substr(0, kMaxStem)); }
+
+// Opens a new file in the folder; `path` is set to its name.
+Result<int> create_temporary(const std::filesystem::path& folder, const std::string& name,
+                             std::filesystem::path& path) {
+  constexpr int kTries = 16;
+  for (int i = 0;; ++i) {
+    path = folder / fmt::format("{}.{:016x}{}", stem_of(name), random_number(), kPartial);
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0) return fd;
+    if ((errno == EEXIST && i < kTries) || errno == EINTR) continue;
+    return io_error("{}: cannot be created ({})", path.string(), std::strerror(errno));
+  }
+}
+
+// 0, or the error's number.
+int sync(int fd) {
+  int result = 0;
+  while ((result = ::fsync(fd)) != 0 && errno == EINTR) {
+  }
+  return result == 0 ? 0 : errno;
+}
+
+// So that a rename in it survives a power cut.
+Status sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == EACCES) return ok_status();  // It may be written, but not read: nothing can be done.
+    return io_error("{}: cannot be opened ({})", folder.string(), std::strerror(errno));
+  }
+  const int error = sync(fd);
+  ::close(fd);
+  // Some file systems have no such thing.
+  if (error == 0 || error == EINVAL || error == ENOTSUP || error == EROFS) return ok_status();
+  return io_error("{}: cannot be synced ({})", folder.string(), std::strerror(error));
+}
+
+// 0, or the error's number. Without `replaces`, what is at `to` stays, and the error is EEXIST.
+int rename_file(const std::filesystem::path& from, const std::filesystem::path& to, bool replaces) {
+#ifdef RENAME_NOREPLACE
+  if (!replaces) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return errno;  // Else the file system cannot do it.
+  }
+#else
+  (void)replaces;
+#endif
+  return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
 }  // namespace
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
+std::filesystem::path parent_folder(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+bool is_temporary_name_of(std::string_view temporary, std::string_view name) {
+  const std::string stem = stem_of(name) + ".";
+  if (temporary.size() != stem.size() + kRandomDigits + kPartial.size()) return false;
+  const std::string_view digits = temporary.substr(stem.size(), kRandomDigits);
+  return temporary.starts_with(stem) && temporary.ends_with(kPartial) &&
+         digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, const AtomicFileOptions& options) {
+  if (!path.has_filename()) return invalid_argument("\"{}\" is not the name of a file to write", path.string());
+  TANDEM_ASSIGN(const std::optional<struct stat> existing, look_at(path));
+  const bool is_link = existing && S_ISLNK(existing->st_mode);
+  if (is_link && !options.replace_link) {
+    return invalid_argument("{} is a symbolic link; give the file that it points to", path.string());
+  }
   // Renaming onto a device or a folder would replace it, or fail at the very end.
-  std::error_code ignored;
-  const auto existing = std::filesystem::status(path, ignored);
-  if (std::filesystem::exists(existing) && !std::filesystem::is_regular_file(existing)) {
+  if (existing && !is_link && !S_ISREG(existing->st_mode)) {
     return invalid_argument("{} is not a regular file; give the name of a file to write", path.string());
   }
   AtomicFile file;
   file.path_ = path;
-  file.partial_ = path;
-  file.partial_ += ".partial";
-  file.fd_ = ::open(file.partial_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file.fd_ < 0) {
-    return io_error("{}: cannot be created ({})", file.partial_.string(), std::strerror(errno));
+  file.replaces_ = existing.has_value();
+  const auto folder = options.temporary_folder.empty() ? parent_folder(path) : options.temporary_folder;
+  TANDEM_ASSIGN(file.fd_, create_temporary(folder, path.filename().string(), file.partial_));
+  // Who was kept from reading the old file shall not read the new one. Not all file systems have permissions.
+  if (existing && S_ISREG(existing->st_mode) && ::fchmod(file.fd_, existing->st_mode & 0777) != 0 && errno == EIO) {
+    return io_error("{}: cannot get its permissions ({})", file.partial_.string(), std::strerror(errno));
   }
   return file;
 }
@@ -51,6 +146,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       size_(other.size_),
+      replaces_(other.replaces_),
       path_(std::move(other.path_)),
       partial_(std::move(other.partial_)) {}
 
@@ -95,14 +191,18 @@ Status AtomicFile::align(uint64_t alignment) {
 }
 
 Status AtomicFile::commit() {
-  if (::fsync(fd_) != 0) return io_error("{}: cannot be synced ({})", partial_.string(), std::strerror(errno));
-  ::close(std::exchange(fd_, -1));
-  if (::rename(partial_.c_str(), path_.c_str()) != 0) {
-    const int error = errno;
+  if (fd_ < 0) return internal_error("{}: written after its end", path_.string());
+  if (const int error = sync(fd_); error != 0) {
+    return io_error("{}: cannot be synced ({})", partial_.string(), std::strerror(error));
+  }
+  int error = ::close(std::exchange(fd_, -1)) == 0 ? 0 : errno;
+  if (error == 0 || error == EINTR) error = rename_file(partial_, path_, replaces_);
+  if (error != 0) {
     ::unlink(partial_.c_str());
+    if (error == EEXIST) return io_error("{}: somebody else has made this file meanwhile; it stays", path_.string());
     return io_error("{}: cannot be renamed into place ({})", path_.string(), std::strerror(error));
   }
-  return ok_status();
+  return sync_folder(parent_folder(path_));
 }
 
 Status write_file_atomically(const std::filesystem::path& path, std::string_view content) {

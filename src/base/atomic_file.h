@@ -1,19 +1,32 @@
 // A file that appears whole or not at all: written under a temporary name, synced, renamed into place.
+//
+// The temporary file is created exclusively, under a name that nobody can guess, and no link is ever followed: whatever
+// lies in the folder already stays as it is. A process that is killed leaves it behind, as NAME.<16 hex
+// digits>.partial.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "tandem/status.h"
 
 namespace tandem {
 
+struct AtomicFileOptions {
+  // Where the temporary file is written; it must be on the same file system. Empty: beside the file.
+  std::filesystem::path temporary_folder = {};
+  // A symbolic link at `path` is replaced by the file (what it points to stays as it is). Else it is refused.
+  bool replace_link = false;
+};
+
 class AtomicFile {
  public:
-  // Creates `path` + ".partial" (replacing one that a crash left there).
-  static Result<AtomicFile> create(const std::filesystem::path& path);
+  // A file that is there is replaced by commit(), and the new one gets its permissions. A link, a folder, a device or
+  // a pipe is refused.
+  static Result<AtomicFile> create(const std::filesystem::path& path, const AtomicFileOptions& options = {});
 
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
@@ -29,7 +42,8 @@ class AtomicFile {
   // Zeros up to the next multiple of `alignment`.
   Status align(uint64_t alignment);
   uint64_t size() const { return size_; }
-  // Syncs to disk and renames to the final name.
+  // Syncs the file, renames it to its final name and syncs the folder, so that a power cut leaves the old file or the
+  // new one. If nothing was at the path when this was created and something is now, that stays, and this fails.
   Status commit();
 
  private:
@@ -37,10 +51,19 @@ class AtomicFile {
 
   int fd_ = -1;
   uint64_t size_ = 0;
+  bool replaces_ = false;  // Something was at the path.
   std::filesystem::path path_;
   std::filesystem::path partial_;
 };
 
 Status write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+// Whether a file's name is that of a temporary file for the file `name`: "model.tdm.0123456789abcdef.partial".
+bool is_temporary_name_of(std::string_view temporary, std::string_view name);
+// What is put behind a name for that.
+inline constexpr size_t kTemporarySuffixBytes = std::string_view(".0123456789abcdef.partial").size();
+
+// The folder that a path is in: "." for a bare name.
+std::filesystem::path parent_folder(const std::filesystem::path& path);
 
 }  // namespace tandem

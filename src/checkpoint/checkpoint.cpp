@@ -356,17 +356,33 @@ void Checkpoint::release(const TensorView& tensor) const {
   for (const auto& part : tensor.stored->parts) release_bytes(part);
 }
 
-void Checkpoint::release_rows(const TensorView& tensor, int64_t row_begin, int64_t row_count) const {
+void Checkpoint::visit_bytes(const TensorView& tensor, int64_t row_begin, int64_t row_count,
+                             const ByteVisitor& visit) const {
   const int64_t rows = tensor_rows(tensor);
   if (row_begin < 0 || row_count <= 0 || row_begin > rows || row_count > rows - row_begin) return;
-  if (tensor.stored != nullptr) {
-    visit_stored_bytes(*tensor.stored, row_begin, row_count,
-                       [&](std::span<const uint8_t> part) { release_bytes(part); });
-    return;
-  }
+  if (tensor.stored != nullptr) return visit_stored_bytes(*tensor.stored, row_begin, row_count, visit);
   const uint64_t row_bytes = tensor.bytes.size() / static_cast<uint64_t>(rows);
-  release_bytes(
+  visit(
       tensor.bytes.subspan(static_cast<uint64_t>(row_begin) * row_bytes, static_cast<uint64_t>(row_count) * row_bytes));
+}
+
+void Checkpoint::release_rows(const TensorView& tensor, int64_t row_begin, int64_t row_count) const {
+  visit_bytes(tensor, row_begin, row_count, [&](std::span<const uint8_t> part) { release_bytes(part); });
+}
+
+std::vector<fs::path> Checkpoint::input_files() const {
+  std::vector<fs::path> files;
+  std::error_code error;
+  if (is_file(folder_)) files.push_back(folder_);
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    if (is_file(it->path())) files.push_back(it->path());
+  }
+  if (tokenizer_path_) files.push_back(*tokenizer_path_);
+  for (const SafetensorsFile& file : files_) files.push_back(file.file().path());
+  if (!container_) return files;
+  for (const MappedFile& file : container_->files) files.push_back(file.path());
+  files.insert(files.end(), container_->other_files.begin(), container_->other_files.end());
+  return files;
 }
 
 }  // namespace tandem

@@ -11,9 +11,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +63,15 @@ class Checkpoint {
   void release(const TensorView& tensor) const;
   // The same for some of its rows.
   void release_rows(const TensorView& tensor, int64_t row_begin, int64_t row_count) const;
+  // Calls visit with the files' bytes that these rows are made from; more, where a file has rows in another order.
+  using ByteVisitor = std::function<void(std::span<const uint8_t> bytes)>;
+  void visit_bytes(const TensorView& tensor, int64_t row_begin, int64_t row_count, const ByteVisitor& visit) const;
+
+  // Lets go of the pages of bytes that visit_bytes() gave.
+  void release_bytes(std::span<const uint8_t> bytes) const;
+
+  // The files that it is, or could be, read from: all in a folder, and those that it has elsewhere.
+  std::vector<std::filesystem::path> input_files() const;
 
   // Changes when a file of the checkpoint does: names, sizes and times of all files that are read, and config.json's
   // bytes. The same for a folder that was moved. Weights are not read for it.
@@ -79,7 +90,6 @@ class Checkpoint {
   Status read_texts(const CheckpointOptions& options);
   Status find_name();
   void settle_tokens();
-  void release_bytes(std::span<const uint8_t> bytes) const;
   void add_to_fingerprint(std::string_view bytes);
   Status add_file_to_fingerprint(const std::filesystem::path& path);
 

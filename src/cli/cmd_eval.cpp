@@ -4,6 +4,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/output_path.h"
 #include "checkpoint/locate.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
@@ -44,6 +45,12 @@ void write_report(const Options& o, const PhasesReport& report) {
   ok_or_fail(write_file_atomically(o.report, calibration_report_html(table, title, extras)));
 }
 
+void check_report(const Options& o) {
+  const std::vector<std::filesystem::path> inputs = {o.model, o.encodings, o.checkpoint};
+  ok_or_fail(check_output_path(
+      o.report, {.inputs = inputs, .may_replace = is_calibration_report, .kind = "a calibration report"}));
+}
+
 // What does not go together is refused before anything is loaded.
 void check(const Options& o) {
   ok_or_fail(o.material.check());
@@ -56,6 +63,7 @@ void check(const Options& o) {
   if (!o.report.empty() && !(o.layers && !o.encodings.empty())) {
     fail(invalid_argument("--report shows encodings beside the layers' SQNR; give --layers and --encodings FILE.json"));
   }
+  if (!o.report.empty()) check_report(o);
   if (!o.encodings.empty() && o.report.empty()) {
     fail(invalid_argument("--encodings is for --report; give that too"));
   }

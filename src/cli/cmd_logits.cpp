@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/output_path.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/interrupt.h"
@@ -24,6 +25,8 @@ struct Options {
   std::string checkpoint;
 };
 
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+
 // NumPy's .npy, version 1.0: a text header padded to 64 bytes, then the numbers, little-endian.
 std::string npy_header(size_t rows, size_t cols) {
   static_assert(std::endian::native == std::endian::little);
@@ -31,7 +34,7 @@ std::string npy_header(size_t rows, size_t cols) {
   const size_t unpadded = 10 + text.size() + 1;
   text.append((64 - unpadded % 64) % 64, ' ');
   text += '\n';
-  std::string header = "\x93NUMPY";
+  std::string header(kNpyMagic);
   header += '\x01';
   header += '\0';
   header += static_cast<char>(text.size() & 0xff);
@@ -39,7 +42,15 @@ std::string npy_header(size_t rows, size_t cols) {
   return header + text;
 }
 
+bool is_npy(const std::filesystem::path& path) { return file_starts_with(path, kNpyMagic); }
+
+void check_out(const Options& o) {
+  const std::vector<std::filesystem::path> inputs = {o.model, o.checkpoint, o.recipe};
+  ok_or_fail(check_output_path(o.out, {.inputs = inputs, .may_replace = is_npy, .kind = "a NumPy file"}));
+}
+
 void run(const Options& o) {
+  check_out(o);
   TestedModelOptions options;
   if (!o.phase.empty()) options.phase = value_or_fail(parse_phase(o.phase));
   if (!o.recipe.empty()) options.recipe = value_or_fail(Recipe::load(o.recipe));

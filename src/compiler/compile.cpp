@@ -70,17 +70,19 @@ Status compile_for_cpu(CompileJob& job) {
   TANDEM_ASSIGN(std::vector<ir::Graph> methods, build_methods(job, pool));
   count_layers(methods.front(), job.report());
   TANDEM_ASSIGN(const FilePlan file, plan_file(methods, job.tokenizer_blob()));
-  TANDEM_TRY(job.check_disk(file.total_bytes()));
+  ArtifactHead head = job.make_head(file);
+  head.methods = std::move(methods);
+  TANDEM_TRY(check_head(head, file.planned_segments()));
   TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job.output(), key_of(job, file)));
+  TANDEM_TRY(job.check_disk(file.total_bytes(), work.finished_bytes()));
   SegmentWriter writer(job, file, work, pool);
-  TANDEM_ASSIGN(const std::vector<SegmentFile> segments, writer.finish_all());
+  auto segments = writer.finish_all();
+  if (!segments.ok()) return work.give_up(std::move(segments).error());
   if (job.options().progress) {
     job.options().progress({"writing the file", file.total_bytes(), file.total_bytes()});
   }
-  ArtifactHead head = job.make_head(file);
-  head.methods = std::move(methods);
   if (writer.report().noise > 0.0) head.figures.push_back({"weight_sqnr_db", writer.report().sqnr_db()});
-  TANDEM_TRY(write_artifact(job.output(), std::move(head), segments, [&] { return job.stopped(); }));
+  TANDEM_TRY(write_artifact(job.output(), std::move(head), *segments, job.write_options(work.folder())));
   work.remove();
   for (const WeightEntry& w : file.weights) job.report().weight_bytes += w.bytes();
   job.report().sqnr_db = writer.report().sqnr_db();

@@ -62,6 +62,10 @@ struct CompileOptions {
   NpuOptions npu;
   int threads = 0;  // 0: all cores.
   std::string config_name = "config.json";
+  // Replaces an output that is there already although it is no compiled file, or is a symbolic link (which goes; what
+  // it points to stays). Files that are read are never replaced.
+  bool force = false;
+  std::vector<std::filesystem::path> other_inputs = {};  // Files that were read for these options: the recipe's.
   ProgressCallback progress;
   StopCallback stop;
   DumpCallback dump_ir;

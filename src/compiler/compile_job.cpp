@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <set>
 
+#include "artifact/limits.h"
+#include "artifact/reader.h"
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/output_path.h"
 #include "base/version.h"
 #include "checkpoint/checkpoint_tokenizer.h"
 #include "compiler/target_rules.h"
+#include "quant/calibration_report.h"
 #include "text/chat_template.h"
 
 namespace tandem {
@@ -20,10 +25,6 @@ constexpr std::string_view kSampleText =
     "The weather was cold that morning, and Anna had 3 letters to post before 9:30. \"Shall I come along?\" asked "
     "Tom.\n"
     "def add(a, b):\n    return a + b  # two numbers\n\n1. First, open the window. 2. Then, count: 10, 20, 30.";
-
-std::filesystem::path folder_of(const std::filesystem::path& file) {
-  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-}
 
 }  // namespace
 
@@ -39,7 +40,7 @@ Result<std::unique_ptr<CompileJob>> CompileJob::open(const std::filesystem::path
   job->weights_.emplace(job->checkpoint_, job->plan_);
   TANDEM_TRY(job->check_context());
   TANDEM_TRY(job->check_weights());
-  TANDEM_TRY(job->check_output());
+  TANDEM_TRY(job->check_outputs());
   TANDEM_TRY(job->read_tokenizer());
   job->report_.context = job->context_;
   job->report_.parameters = job->plan_.parameters;
@@ -73,6 +74,10 @@ Status CompileJob::check_context() {
     }
     lengths.insert(length);
   }
+  if (lengths.size() + 1 > kMaxMethods) {
+    return invalid_argument("{} prefill lengths are too many: a file can have {} methods, one of which is decode",
+                            lengths.size(), kMaxMethods);
+  }
   shapes_ = {{"decode", 1, context_}};
   for (const int64_t length : lengths) shapes_.push_back({fmt::format("prefill_{}", length), length, context_});
   return ok_status();
@@ -89,26 +94,48 @@ Status CompileJob::check_weights() {
   return apply_target_rules(*target_, plan_, options_, prefill, recipe_, report_.warnings);
 }
 
-Status CompileJob::check_output() const {
-  std::error_code error;
-  if (std::filesystem::is_directory(output_, error)) {
-    return invalid_argument("{} is a folder; give a file name, such as {}/model.tdm", output_.string(),
-                            output_.string());
+// Nothing that is read, and nothing that somebody else made, is ever written over.
+Status CompileJob::check_outputs() const {
+  std::vector<std::filesystem::path> inputs = checkpoint_.input_files();
+  // A compiled file may lie beside the checkpoint that it was made from.
+  std::erase_if(inputs, looks_like_artifact);
+  const CalibrationOptions& calibration = options_.calibration;
+  for (const auto& file : {calibration.file, calibration.import_encodings}) {
+    if (!file.empty()) inputs.push_back(file);
   }
-  const auto parent = folder_of(output_);
-  if (!std::filesystem::is_directory(parent, error)) {
-    return invalid_argument("{}: the folder {} does not exist", output_.string(), parent.string());
-  }
-  return ok_status();
+  inputs.insert(inputs.end(), options_.other_inputs.begin(), options_.other_inputs.end());
+  const auto check = [&](const std::filesystem::path& path, std::string_view kind,
+                         std::function<bool(const std::filesystem::path&)> may_replace) {
+    return check_output_path(
+        path, {inputs, std::move(may_replace), kind, "; --force replaces it whatever it is", options_.force});
+  };
+  TANDEM_TRY(check(output_, "a compiled file", looks_like_artifact));
+  std::vector<std::filesystem::path> outputs = {output_};
+  const auto check_more = [&](const std::filesystem::path& path, std::string_view kind,
+                              std::function<bool(const std::filesystem::path&)> may_replace) -> Status {
+    if (path.empty()) return ok_status();
+    for (const auto& other : outputs) {
+      std::error_code ignored;
+      if (std::filesystem::weakly_canonical(path, ignored) != std::filesystem::weakly_canonical(other, ignored)) {
+        continue;
+      }
+      return invalid_argument("{} would be written twice; give each output a name of its own", path.string());
+    }
+    outputs.push_back(path);
+    return check(path, kind, std::move(may_replace));
+  };
+  TANDEM_TRY(check_more(calibration.export_encodings, "a file of encodings",
+                        [](const auto& path) { return EncodingTable::load(path).ok(); }));
+  return check_more(calibration.report, "a calibration report", is_calibration_report);
 }
 
-Status CompileJob::check_disk(uint64_t bytes) const {
+Status CompileJob::check_disk(uint64_t bytes, uint64_t finished) const {
   std::error_code error;
-  const auto parent = folder_of(output_);
+  const auto parent = parent_folder(output_);
   const auto space = std::filesystem::space(parent, error);
-  const uint64_t needed = 2 * bytes;
+  const uint64_t needed = 2 * bytes - std::min(2 * bytes, finished);
   if (!error && space.available < needed) {
-    return resource_exhausted("{} MB of disk are needed in {} and {} MB are free", needed >> 20, parent.string(),
+    return resource_exhausted("{} MB of disk are needed in {} and {} MB are free", (needed >> 20) + 1, parent.string(),
                               space.available >> 20);
   }
   return ok_status();

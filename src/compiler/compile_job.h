@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "artifact/head.h"
+#include "artifact/writer.h"
 #include "compiler/compile.h"
 #include "compiler/segment_plan.h"
 #include "compiler/targets.h"
@@ -40,8 +41,13 @@ class CompileJob {
   bool stopped() const { return options_.stop && options_.stop(); }
   // A short text of our own as tokens, for models that come without anything to look at.
   std::vector<int32_t> sample_tokens(size_t most) const;
-  // Whether the disk has room for `bytes` of segments and the file made of them.
-  Status check_disk(uint64_t bytes) const;
+  // Whether the disk has room for `bytes` of segments and the file made of them, of which an earlier run has finished
+  // so many.
+  Status check_disk(uint64_t bytes, uint64_t finished) const;
+  // How the file is put together, in the folder of the work.
+  WriteOptions write_options(const std::filesystem::path& work_folder) const {
+    return {work_folder, options_.force, [this] { return stopped(); }};
+  }
   // The head but for the methods, weights and shards.
   ArtifactHead make_head(const FilePlan& file) const;
 
@@ -51,7 +57,7 @@ class CompileJob {
 
   Status check_context();
   Status check_weights();
-  Status check_output() const;
+  Status check_outputs() const;
   Status read_tokenizer();
   TextInfo make_text(const FilePlan& file) const;
 

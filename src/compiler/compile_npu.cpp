@@ -15,6 +15,7 @@
 #include "compiler/calibration_input.h"
 #include "compiler/segment_writer.h"
 #include "compiler/shard_processes.h"
+#include "compiler/source_hash.h"
 #include "compiler/target_rules.h"
 #include "ir/method_memory.h"
 #include "quant/calibration_report.h"
@@ -45,10 +46,20 @@ class NpuCompiler {
   Status run() {
     TANDEM_TRY(plan());
     TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job_.output(), key()));
+    if (Status status = work_in(work); !status.ok()) return work.give_up(std::move(status).error());
+    work.remove();
+    return ok_status();
+  }
+
+ private:
+  Status work_in(WorkFolder& work) {
+    TANDEM_TRY(job_.check_disk(total_bytes_, work.finished_bytes()));
+    TANDEM_TRY(hash_sources());
     TANDEM_TRY(make_encodings(work));
     TANDEM_ASSIGN(methods_,
                   build_static_methods(job_.plan(), job_.recipe(), form_, encodings_, job_.options().dump_ir));
     methods_.pop_back();  // The one that the head is cut out of.
+    TANDEM_TRY(check_planned_head());
     begin_stage("weights of the CPU");
     SegmentWriter writer(job_, file_, work, pool_);
     TANDEM_ASSIGN(segments_, writer.finish_all());
@@ -58,11 +69,9 @@ class NpuCompiler {
     begin_stage("file");
     TANDEM_TRY(write_file(work));
     end_stage();
-    work.remove();
     return ok_status();
   }
 
- private:
   // ---- Before any work ----
 
   bool shares_weights() const {
@@ -91,7 +100,22 @@ class NpuCompiler {
     TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob()));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
-    return job_.check_disk(total_bytes_);
+    return ok_status();
+  }
+
+  // What the shards, and all of it, are made from.
+  Status hash_sources() {
+    SourceHash all;
+    all.add(job_.tokenizer_blob());
+    tell("reading the checkpoint");
+    for (const ShardRange& shard : shards_) {
+      if (job_.stopped()) return cancelled("stopped; the same command goes on where it was");
+      TANDEM_ASSIGN(const uint64_t source, hash_shard_source(job_.weights(), job_.plan(), shard));
+      sources_.push_back(source);
+      all.add(source);
+    }
+    source_ = all.value();
+    return ok_status();
   }
 
   // Everything that the finished parts depend on.
@@ -135,11 +159,11 @@ class NpuCompiler {
 
   Status make_encodings(WorkFolder& work) {
     const CalibrationOptions& options = job_.options().calibration;
-    encodings_path_ = work.folder() / "encodings.json";
+    encodings_path_ = work.encodings_path();
     CalibrationReportExtras extras;
     if (!form_.f16) {
       begin_stage("calibration");
-      const FinishedSegment* finished = work.find("encodings");
+      const FinishedSegment* finished = work.find("encodings", source_);
       if (!options.import_encodings.empty()) {
         TANDEM_ASSIGN(encodings_, EncodingTable::load(options.import_encodings));
       } else if (finished != nullptr && is_intact(encodings_path_, *finished)) {
@@ -158,7 +182,7 @@ class NpuCompiler {
       // Encodings that were given are read again by the next run: there is nothing to keep of them.
       if (options.import_encodings.empty()) {
         TANDEM_ASSIGN(const MappedFile file, MappedFile::open(encodings_path_));
-        TANDEM_TRY(work.add("encodings", {file.bytes().size(), hash_bytes(file.bytes()), {}, {}}));
+        TANDEM_TRY(work.add("encodings", {file.bytes().size(), hash_bytes(file.bytes()), source_}));
       }
     } else if (!options.import_encodings.empty() || !options.file.empty()) {
       return invalid_argument("--recipe {} computes in fp16 and needs no calibration; leave it out",
@@ -183,7 +207,7 @@ class NpuCompiler {
     std::vector<WorkerTask> tasks;
     std::vector<size_t> shard_of_task;
     for (size_t i = 0; i < shards_.size(); ++i) {
-      const FinishedSegment* finished = work.find(shards_[i].name);
+      const FinishedSegment* finished = work.find(shards_[i].name, sources_[i]);
       if (finished != nullptr && is_intact(shard_path(work, i), *finished)) {
         if (auto result = ShardResult::from_json(finished->note); result.ok()) {
           results_[i] = *std::move(result);
@@ -219,7 +243,8 @@ class NpuCompiler {
                                   shards_[shard].name, result.size >> 20, kNpuShardLimit >> 20,
                                   shards_.size() * (result.size / kNpuShardLimit + 1));
       }
-      TANDEM_TRY(work.add(shards_[shard].name, {result.size, result.hash, result.report, result.to_json()}));
+      TANDEM_TRY(
+          work.add(shards_[shard].name, {result.size, result.hash, sources_[shard], result.report, result.to_json()}));
       results_[shard] = result;
       done_bytes_ += shards_[shard].estimated_bytes;
       tell(shards_[shard].name);
@@ -235,6 +260,7 @@ class NpuCompiler {
     if (!form_.f16) job.encodings = encodings_path_;
     job.methods = form_;
     job.shard = shards_[shard];
+    job.source = sources_[shard];
     job.soc_model = job_.target().soc_model;
     job.arch = job_.target().arch;
     job.vtcm_mb = job_.target().vtcm_mb;
@@ -246,26 +272,44 @@ class NpuCompiler {
 
   // ---- The file ----
 
-  Status write_file(const WorkFolder& work) {
-    tell("writing the file");
+  static std::string segment_name(const ShardRange& shard) { return "shard." + shard.name; }
+
+  // With shards of the sizes that were planned.
+  ArtifactHead make_head() const {
     ArtifactHead head = job_.make_head(file_);
-    head.methods = std::move(methods_);
+    head.methods = methods_;
     head.device.soc_model = job_.target().soc_model;
     head.device.arch = job_.target().arch;
     head.device.vtcm_mb = job_.target().vtcm_mb;
     head.device.weight_shared = shares_weights();
+    for (const ShardRange& range : shards_) {
+      Shard shard;
+      shard.name = range.name;
+      const size_t segment = file_.segments.size() + head.shards.size();
+      shard.binary = {static_cast<uint32_t>(segment), 0, range.estimated_bytes};
+      for (const MethodShape& shape : job_.shapes()) {
+        if (range.has_layers()) shard.graphs.push_back({shape.name + "." + shard.name, shape.name, shape.tokens});
+        if (range.head) shard.graphs.push_back({"head", shape.name, 1});
+      }
+      head.shards.push_back(std::move(shard));
+    }
+    return head;
+  }
+
+  Status check_planned_head() const {
+    std::vector<PlannedSegment> segments = file_.planned_segments();
+    for (const ShardRange& shard : shards_) segments.push_back({segment_name(shard), shard.estimated_bytes});
+    return check_head(make_head(), segments);
+  }
+
+  Status write_file(const WorkFolder& work) {
+    tell("writing the file");
+    ArtifactHead head = make_head();
     for (size_t i = 0; i < shards_.size(); ++i) {
       const ShardResult& result = results_[i];
-      Shard shard;
-      shard.name = shards_[i].name;
-      shard.binary = {static_cast<uint32_t>(segments_.size()), 0, result.size};
-      shard.checksum = result.hash;
-      for (const MethodShape& shape : job_.shapes()) {
-        if (shards_[i].has_layers()) shard.graphs.push_back({shape.name + "." + shard.name, shape.name, shape.tokens});
-        if (shards_[i].head) shard.graphs.push_back({"head", shape.name, 1});
-      }
-      segments_.push_back({"shard." + shard.name, shard_path(work, i), result.hash});
-      head.shards.push_back(std::move(shard));
+      head.shards[i].binary.size = result.size;
+      head.shards[i].checksum = result.hash;
+      segments_.push_back({segment_name(shards_[i]), shard_path(work, i), result.hash});
       head.device.spill_fill_bytes = std::max(head.device.spill_fill_bytes, result.spill_fill_bytes);
       head.device.core_version = result.core_version;
       head.device.backend_version = result.backend_version;
@@ -278,7 +322,7 @@ class NpuCompiler {
     if (report_.noise > 0.0) head.figures.push_back({"weight_sqnr_db", report_.sqnr_db()});
     job_.report().sqnr_db = report_.sqnr_db();
     job_.report().one_weight_set = shares_weights() || job_.shapes().size() == 1;
-    return write_artifact(job_.output(), std::move(head), segments_, [&] { return job_.stopped(); });
+    return write_artifact(job_.output(), std::move(head), segments_, job_.write_options(work.folder()));
   }
 
   CompileJob& job_;
@@ -288,6 +332,8 @@ class NpuCompiler {
   std::string libraries_;
   StaticMethods form_;
   std::vector<ShardRange> shards_;
+  std::vector<uint64_t> sources_;  // Of the shards.
+  uint64_t source_ = 0;            // Of all of it.
   FilePlan file_;
   EncodingTable encodings_;
   std::filesystem::path encodings_path_;

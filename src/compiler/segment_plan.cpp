@@ -84,6 +84,12 @@ uint64_t FilePlan::total_bytes() const {
   return total;
 }
 
+std::vector<PlannedSegment> FilePlan::planned_segments() const {
+  std::vector<PlannedSegment> planned;
+  for (const SegmentPlan& segment : segments) planned.push_back({segment.name, segment.size});
+  return planned;
+}
+
 Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer) {
   return FilePlanner().run(methods, std::move(tokenizer));
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "artifact/head.h"
+#include "artifact/writer.h"
 #include "models/model_plan.h"
 #include "tandem/status.h"
 
@@ -25,6 +26,7 @@ struct FilePlan {
   Range tokenizer;
 
   uint64_t total_bytes() const;
+  std::vector<PlannedSegment> planned_segments() const;
 };
 
 // One segment per layer, so that whoever reads or checks the file can take it layer by layer. All weights and vectors

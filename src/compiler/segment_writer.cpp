@@ -6,12 +6,15 @@
 #include "artifact/reader.h"
 #include "backends/cpu/lower/weight_writer.h"
 #include "base/error.h"
+#include "compiler/source_hash.h"
 
 namespace tandem {
 namespace {
 
 // Weights that are in memory as floats at one time: 16 MB, and as much again for codes and packed rows.
 constexpr int64_t kChunkWeights = 4 << 20;
+
+Error stopped_error() { return cancelled("stopped; the same command goes on where it was"); }
 
 }  // namespace
 
@@ -37,7 +40,8 @@ Result<SegmentFile> SegmentWriter::finish(size_t index) {
   const SegmentPlan& segment = file_.segments[index];
   const std::filesystem::path path = work_.segment_path(index);
   tell(segment.name);
-  const FinishedSegment* finished = work_.find(segment.name);
+  TANDEM_ASSIGN(const uint64_t source, hash_source(segment));
+  const FinishedSegment* finished = work_.find(segment.name, source);
   if (finished != nullptr && is_intact(path, *finished)) {
     total_.add(finished->report);
     ++job_.report().segments_reused;
@@ -47,10 +51,21 @@ Result<SegmentFile> SegmentWriter::finish(size_t index) {
   QuantizationReport report;
   TANDEM_TRY(write(path, segment, report));
   TANDEM_ASSIGN(const MappedFile file, MappedFile::open(path));
-  const FinishedSegment done{file.bytes().size(), hash_bytes(file.bytes()), report, {}};
+  const FinishedSegment done{file.bytes().size(), hash_bytes(file.bytes()), source, report};
   TANDEM_TRY(work_.add(segment.name, done));
   total_.add(report);
   return SegmentFile{segment.name, path, done.hash};
+}
+
+Result<uint64_t> SegmentWriter::hash_source(const SegmentPlan& segment) const {
+  SourceHash hash;
+  hash.add(segment.blob);
+  for (const size_t v : segment.vectors) TANDEM_TRY(hash.add_weight(job_.weights(), file_.vectors[v].name));
+  for (const size_t w : segment.weights) {
+    if (job_.stopped()) return stopped_error();
+    TANDEM_TRY(hash.add_weight(job_.weights(), file_.weights[w].name));
+  }
+  return hash.value();
 }
 
 Status SegmentWriter::write(const std::filesystem::path& path, const SegmentPlan& segment, QuantizationReport& report) {
@@ -81,7 +96,7 @@ Status SegmentWriter::write_weight(AtomicFile& file, const std::string& stage, c
   const WeightSpec spec{entry.format, entry.block == 0 ? WeightSpec().block : entry.block};
   std::vector<float> values;
   for (int64_t row = 0; row < entry.rows; row += chunk) {
-    if (job_.stopped()) return cancelled("stopped; the same command goes on where it was");
+    if (job_.stopped()) return stopped_error();
     const int64_t count = std::min(chunk, entry.rows - row);
     values.resize(static_cast<size_t>(count * entry.cols));
     TANDEM_TRY(job_.weights().read_rows(entry.name, row, count, values.data()));

@@ -22,6 +22,7 @@ class SegmentWriter {
 
  private:
   Result<SegmentFile> finish(size_t index);
+  Result<uint64_t> hash_source(const SegmentPlan& segment) const;
   void tell(const std::string& stage) const;
   Status write(const std::filesystem::path& path, const SegmentPlan& segment, QuantizationReport& report);
   Status write_weight(AtomicFile& file, const std::string& stage, const WeightEntry& entry, QuantizationReport& report,

@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "compiler/source_hash.h"
 #include "models/checkpoint_weights.h"
 #include "models/sliced_weights.h"
 
@@ -184,8 +185,12 @@ Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(
   TANDEM_ASSIGN(const auto device,
                 qnn::Device::create(backend, {.soc_model = job.soc_model, .arch = job.arch, .vtcm_mb = job.vtcm_mb}));
   TANDEM_ASSIGN(const auto context, qnn::Context::create(device, {.weight_sharing = job.weight_sharing}));
-  ThreadPool pool(job.threads);
   const CheckpointWeights weights(checkpoint, plan);
+  TANDEM_ASSIGN(const uint64_t source, hash_shard_source(weights, plan, job.shard));
+  if (source != job.source) {
+    return io_error("{} has changed since the compile began; run it again", job.checkpoint.string());
+  }
+  ThreadPool pool(job.threads);
   const QuantizedCheckpoint quantized(plan, weights, pool);
   std::vector<qnn::NamedGraph> named;
   for (const ir::Graph& part : parts) named.push_back({part.name, &part});

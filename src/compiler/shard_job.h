@@ -39,6 +39,7 @@ struct ShardJob {
   std::filesystem::path encodings;  // Empty: none are needed.
   StaticMethods methods;
   ShardRange shard;
+  uint64_t source = 0;  // hash_shard_source(): the worker refuses a checkpoint that is not the one that was hashed.
   uint32_t soc_model = 0;
   int arch = 0;
   int vtcm_mb = 0;
@@ -72,6 +73,9 @@ struct ShardResult {
   std::string to_json() const;
   static Result<ShardResult> from_json(std::string_view text);
 };
+
+// Exit status of a worker whose job can never succeed: a weight that is not a number, a shape that cannot be lowered.
+inline constexpr int kWorkerRefused = 3;
 
 // In the worker. `stage` is told what begins.
 Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view stage)>& stage);

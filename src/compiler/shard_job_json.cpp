@@ -77,6 +77,7 @@ std::string ShardJob::to_json() const {
                         {"layer_begin", shard.layer_begin},
                         {"layer_end", shard.layer_end},
                         {"head", shard.head},
+                        {"source", source},
                         {"soc_model", soc_model},
                         {"arch", arch},
                         {"vtcm_mb", vtcm_mb},
@@ -102,6 +103,7 @@ Result<ShardJob> ShardJob::from_json(std::string_view text) {
   fields.read("layer_begin", job.shard.layer_begin);
   fields.read("layer_end", job.shard.layer_end);
   fields.read("head", job.shard.head);
+  fields.read("source", job.source);
   fields.read("soc_model", job.soc_model);
   fields.read("arch", job.arch);
   fields.read("vtcm_mb", job.vtcm_mb);

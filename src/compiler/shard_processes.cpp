@@ -14,6 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "compiler/work_folder.h"
 
 extern char** environ;
 
@@ -101,7 +102,7 @@ class Pool {
 
  private:
   std::filesystem::path file_of(size_t task, const char* suffix) const {
-    return options_.folder / fmt::format("shard{:03}{}", task, suffix);
+    return WorkFolder::shard_job_path(options_.folder, task, suffix);
   }
 
   bool has_room(const WorkerTask& task) const {
@@ -115,6 +116,7 @@ class Pool {
     TANDEM_TRY(write_file_atomically(file_of(task, ".job.json"), tasks_[task].job.to_json()));
     std::error_code ignored;
     std::filesystem::remove(file_of(task, ".result.json"), ignored);
+    std::filesystem::remove(file_of(task, ".log"), ignored);
     auto process = std::make_unique<Process>();
     process->task = task;
     process->memory = tasks_[task].expected_memory;
@@ -125,7 +127,8 @@ class Pool {
     // Stages come through the pipe; whatever else is said goes to a log.
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, process->output.write_end(), STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
+                                     0644);
     const std::string program = options_.worker.string(), job = file_of(task, ".job.json").string(),
                       result = file_of(task, ".result.json").string();
     const char* const arguments[] = {program.c_str(), job.c_str(), result.c_str(), nullptr};
@@ -191,8 +194,10 @@ class Pool {
     auto text = read_text_file(file_of(task, ".result.json"), kResultLimit);
     if (!text.ok() || WEXITSTATUS(status) != 0) {
       const std::string said = tail_of(file_of(task, ".log"));
-      return internal_error("the shard {} was not compiled: {}", shard,
-                            said.empty() ? fmt::format("exit status {}", WEXITSTATUS(status)) : said);
+      Error error = internal_error("the shard {} was not compiled: {}", shard,
+                                   said.empty() ? fmt::format("exit status {}", WEXITSTATUS(status)) : said);
+      if (WEXITSTATUS(status) == kWorkerRefused) error.code = ErrorCode::kCorrupt;
+      return error;
     }
     auto result = ShardResult::from_json(*text);
     if (!result.ok()) return with_context(std::move(result).error(), "the result of the shard {}", shard);

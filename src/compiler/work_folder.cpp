@@ -2,10 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -17,7 +21,13 @@
 namespace tandem {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr uint64_t kManifestLimit = 64 << 20;
+constexpr const char* kLockName = "tandem-work.lock";
+constexpr std::string_view kLockText =
+    "What `tandem compile` has finished. The same command goes on from here; delete the folder to start anew.\n";
+constexpr std::array<std::string_view, 3> kShardSuffixes = {".job.json", ".result.json", ".log"};
 
 uint64_t count_of(const Json& object, const char* key) {
   const auto it = object.find(key);
@@ -29,34 +39,138 @@ double number_of(const Json& object, const char* key) {
   return it != object.end() && it->is_number() ? it->get<double>() : 0.0;
 }
 
+bool is_digits(std::string_view text, size_t least) {
+  return text.size() >= least && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool is_finished_name(std::string_view name) {
+  constexpr std::string_view kSegment = ".segment", kShard = "shard";
+  if (name == kLockName || name == "manifest.json" || name == "encodings.json") return true;
+  if (name.ends_with(kSegment)) return is_digits(name.substr(0, name.size() - kSegment.size()), 5);
+  if (!name.starts_with(kShard)) return false;
+  return std::ranges::any_of(kShardSuffixes, [&](std::string_view suffix) {
+    return name.ends_with(suffix) &&
+           is_digits(name.substr(kShard.size(), name.size() - std::min(name.size(), kShard.size() + suffix.size())), 3);
+  });
+}
+
+// A temporary file for one of those, or for the output itself, which is put together in here too.
+bool is_temporary_name(std::string_view name, std::string_view output) {
+  const std::string_view finished = name.substr(0, name.size() - std::min(name.size(), kTemporarySuffixBytes));
+  return is_temporary_name_of(name, output) || (is_finished_name(finished) && is_temporary_name_of(name, finished));
+}
+
+Error not_ours(const fs::path& path, std::string_view why) {
+  return invalid_argument("{} {}, and the compile needs this folder for itself; move it away or choose another output",
+                          path.string(), why);
+}
+
+struct Entries {
+  std::vector<fs::path> ours;
+  std::optional<fs::path> foreign;  // The first one that a compile does not make.
+};
+
+Result<Entries> list(const fs::path& folder, const fs::path& output) {
+  Entries entries;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    struct stat info {};
+    const bool is_file = ::lstat(it->path().c_str(), &info) == 0 && S_ISREG(info.st_mode);
+    if (is_file && (is_finished_name(name) || is_temporary_name(name, output.filename().string()))) {
+      entries.ours.push_back(it->path());
+    } else if (!entries.foreign) {
+      entries.foreign = it->path();
+    }
+  }
+  if (error) return io_error("{}: cannot be read ({})", folder.string(), error.message());
+  return entries;
+}
+
+// In a folder that others may write to, somebody could have laid out work for us that is not ours.
+Status check_owner(const fs::path& folder, const struct stat& info) {
+  struct stat parent {};
+  const bool is_shared =
+      ::stat(parent_folder(folder).c_str(), &parent) == 0 && (parent.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  if (is_shared && info.st_uid != ::geteuid()) return not_ours(folder, "belongs to another user");
+  return ok_status();
+}
+
 }  // namespace
 
-Result<WorkFolder> WorkFolder::open(const std::filesystem::path& output, const std::string& key) {
+Result<WorkFolder> WorkFolder::open(const fs::path& output, const std::string& key) {
   WorkFolder work;
+  work.output_ = output;
   work.folder_ = output;
   work.folder_ += ".work";
   work.key_ = key;
-  std::error_code error;
-  std::filesystem::create_directories(work.folder_, error);
-  if (error) return io_error("{}: cannot be created ({})", work.folder_.string(), error.message());
-  work.lock_ = ::open((work.folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (work.lock_ < 0) return io_error("{}: cannot be locked ({})", work.folder_.string(), std::strerror(errno));
-  if (::flock(work.lock_, LOCK_EX | LOCK_NB) != 0) {
-    ::close(std::exchange(work.lock_, -1));  // Not ours: the folder must stay as it is.
-    return io_error("another compile is writing {}; wait for it or choose another output", output.string());
-  }
+  TANDEM_TRY(work.enter());
   work.read_manifest();
-  if (work.finished_.empty()) {
-    // Nothing to go on from: leftovers of another compile only take space.
-    for (const auto& entry : std::filesystem::directory_iterator(work.folder_, error)) {
-      if (entry.path().filename() != "lock") std::filesystem::remove(entry.path(), error);
-    }
-  }
+  work.remove_leftovers();
   return work;
 }
 
+// Creates the folder or finds it to be ours, and locks it.
+Status WorkFolder::enter() {
+  constexpr int kTries = 8;
+  for (int i = 0; i < kTries && lock_ < 0; ++i) {
+    const bool is_new = ::mkdir(folder_.c_str(), 0700) == 0;
+    if (!is_new && errno != EEXIST) {
+      return io_error("{}: cannot be created ({})", folder_.string(), std::strerror(errno));
+    }
+    struct stat info {};
+    if (::lstat(folder_.c_str(), &info) != 0) continue;  // Whoever worked there has just finished.
+    if (!S_ISDIR(info.st_mode)) return not_ours(folder_, S_ISLNK(info.st_mode) ? "is a link" : "is not a folder");
+    if (!is_new) {
+      TANDEM_TRY(check_owner(folder_, info));
+      TANDEM_ASSIGN(const Entries entries, list(folder_, output_));
+      if (entries.foreign) return not_ours(*entries.foreign, "was not made by a compile");
+      const bool has_lock = std::ranges::find(entries.ours, folder_ / kLockName) != entries.ours.end();
+      // An empty one is what is left if the power fails just after it was made.
+      if (!has_lock && !entries.ours.empty()) return not_ours(folder_, "was made by somebody else, or by another version of tandem");
+    }
+    if (Status status = take_lock(is_new); !status.ok()) {
+      if (is_new) ::rmdir(folder_.c_str());
+      return status;
+    }
+  }
+  if (lock_ >= 0) return ok_status();
+  return io_error("another compile is writing {}; wait for it or choose another output", output_.string());
+}
+
+// Leaves lock_ at -1 where the folder went away meanwhile.
+Status WorkFolder::take_lock(bool is_new) {
+  const fs::path path = folder_ / kLockName;
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    if (errno == ENOENT && !is_new) return ok_status();
+    return io_error("{}: cannot be locked ({})", folder_.string(), std::strerror(errno));
+  }
+  int locked = 0;
+  while ((locked = ::flock(fd, LOCK_EX | LOCK_NB)) != 0 && errno == EINTR) {
+  }
+  struct stat info {};
+  if (locked != 0) {
+    const int error = errno;
+    ::close(fd);  // Not ours: the folder must stay as it is.
+    if (error == EWOULDBLOCK) {
+      return io_error("another compile is writing {}; wait for it or choose another output", output_.string());
+    }
+    return io_error("{}: cannot be locked ({})", folder_.string(), std::strerror(error));
+  }
+  if (::fstat(fd, &info) != 0 || info.st_nlink == 0) {  // Its owner removed it before we had the lock.
+    ::close(fd);
+    return ok_status();
+  }
+  // For people who wonder what this is. Nothing depends on it.
+  if (info.st_size == 0 && ::pwrite(fd, kLockText.data(), kLockText.size(), 0) < 0) errno = 0;
+  lock_ = fd;
+  return ok_status();
+}
+
 WorkFolder::WorkFolder(WorkFolder&& other) noexcept
-    : folder_(std::move(other.folder_)),
+    : output_(std::move(other.output_)),
+      folder_(std::move(other.folder_)),
       key_(std::move(other.key_)),
       finished_(std::move(other.finished_)),
       lock_(std::exchange(other.lock_, -1)) {}
@@ -81,6 +195,7 @@ void WorkFolder::read_manifest() {
     FinishedSegment segment;
     segment.size = count_of(item, "size");
     segment.hash = count_of(item, "hash");
+    segment.source = count_of(item, "source");
     segment.report.count = static_cast<int64_t>(count_of(item, "count"));
     segment.report.signal = number_of(item, "signal");
     segment.report.noise = number_of(item, "noise");
@@ -90,31 +205,67 @@ void WorkFolder::read_manifest() {
   }
 }
 
-std::filesystem::path WorkFolder::segment_path(size_t index) const {
-  return folder_ / fmt::format("{:05}.segment", index);
+// With nothing to go on from, all files of an earlier compile only take space; else those that it had not finished do.
+void WorkFolder::remove_leftovers() {
+  const auto entries = list(folder_, output_);
+  if (!entries.ok()) return;
+  for (const fs::path& path : entries->ours) {
+    const std::string name = path.filename().string();
+    if (name != kLockName && (finished_.empty() || !is_finished_name(name))) ::unlink(path.c_str());
+  }
 }
 
-const FinishedSegment* WorkFolder::find(const std::string& name) const {
+fs::path WorkFolder::segment_path(size_t index) const { return folder_ / fmt::format("{:05}.segment", index); }
+
+fs::path WorkFolder::shard_job_path(const fs::path& folder, size_t task, std::string_view suffix) {
+  return folder / fmt::format("shard{:03}{}", task, suffix);
+}
+
+const FinishedSegment* WorkFolder::find(const std::string& name, uint64_t source) const {
   const auto it = finished_.find(name);
-  return it == finished_.end() ? nullptr : &it->second;
+  return it == finished_.end() || it->second.source != source ? nullptr : &it->second;
 }
 
 Status WorkFolder::add(const std::string& name, const FinishedSegment& segment) {
   finished_[name] = segment;
   Json segments = Json::object();
   for (const auto& [key, s] : finished_) {
-    segments[key] = {{"size", s.size},          {"hash", s.hash},
-                     {"count", s.report.count}, {"signal", s.report.signal},
-                     {"noise", s.report.noise}, {"max_error", s.report.max_error},
+    segments[key] = {{"size", s.size},
+                     {"hash", s.hash},
+                     {"source", s.source},
+                     {"count", s.report.count},
+                     {"signal", s.report.signal},
+                     {"noise", s.report.noise},
+                     {"max_error", s.report.max_error},
                      {"note", s.note}};
   }
   return write_file_atomically(folder_ / "manifest.json", dump_json(Json{{"key", key_}, {"segments", segments}}));
 }
 
+uint64_t WorkFolder::finished_bytes() const {
+  const auto entries = list(folder_, output_);
+  uint64_t bytes = 0;
+  if (!entries.ok()) return bytes;
+  for (const fs::path& path : entries->ours) {
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) == 0) bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+  }
+  return bytes;
+}
+
+Error WorkFolder::give_up(Error error) {
+  const bool comes_again = error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kInvalidArgument ||
+                           error.code == ErrorCode::kUnsupported;
+  if (comes_again) remove();
+  return error;
+}
+
 void WorkFolder::remove() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
+  finished_.clear();
+  remove_leftovers();
   // Unlocked last: whoever waits for the lock must not find the folder half gone.
+  ::unlink((folder_ / kLockName).c_str());
+  ::rmdir(folder_.c_str());
   if (lock_ >= 0) ::close(std::exchange(lock_, -1));
 }
 

@@ -46,6 +46,30 @@ Result<std::vector<float>> CheckpointWeights::read_vector(std::string_view name)
   return values;
 }
 
+Status CheckpointWeights::visit_source(std::string_view name, const Checkpoint::ByteVisitor& visit) const {
+  const auto visit_piece = [&](const std::string& tensor_name, int64_t first, int64_t count) -> Status {
+    TANDEM_ASSIGN(const TensorView tensor, checkpoint_.tensor(tensor_name));
+    checkpoint_.visit_bytes(tensor, first, count, [&](std::span<const uint8_t> bytes) {
+      constexpr size_t kStep = 8 << 20;
+      for (size_t at = 0; at < bytes.size(); at += kStep) {
+        const auto part = bytes.subspan(at, std::min(kStep, bytes.size() - at));
+        visit(part);
+        checkpoint_.release_bytes(part);
+      }
+    });
+    return ok_status();
+  };
+  if (const VectorSource* vector = plan_.find_vector(name)) {
+    if (!vector->tensor.empty()) return visit_piece(vector->tensor, vector->begin, vector->length);
+    visit({reinterpret_cast<const uint8_t*>(vector->values.data()), vector->values.size() * sizeof(float)});
+    return ok_status();
+  }
+  const WeightSource* weight = plan_.find_weight(name);
+  if (weight == nullptr) return internal_error("no weight is named \"{}\"", name);
+  for (const SourcePiece& piece : weight->pieces) TANDEM_TRY(visit_piece(piece.tensor, piece.row_begin, piece.rows));
+  return ok_status();
+}
+
 void CheckpointWeights::release_rows(const WeightSource& source, int64_t row_begin, int64_t rows) const {
   const Status ignored =
       visit_rows(source, row_begin, rows, [&](const SourcePiece& piece, int64_t first, int64_t count, int64_t) {

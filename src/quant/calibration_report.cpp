@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/output_path.h"
 #include "quant/observer.h"
 #include "quant/svg_plot.h"
 
@@ -21,6 +22,10 @@ constexpr double kMuchClipped = 1e-3;
 constexpr size_t kWorst = 10;
 constexpr size_t kMaxPanels = 24;
 constexpr size_t kMaxSeries = 12;
+
+// By which a report is known as one.
+constexpr std::string_view kReportStart =
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta name=\"generator\" content=\"tandem calibration\"/>";
 
 constexpr std::string_view kStyle = R"(
 body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:1080px;padding:0 1em;color:#222}
@@ -238,14 +243,15 @@ void write_summary(std::string& out, const EncodingTable& table) {
 
 }  // namespace
 
+bool is_calibration_report(const std::filesystem::path& path) { return file_starts_with(path, kReportStart); }
+
 std::string calibration_report_html(const EncodingTable& table, std::string_view title,
                                     const CalibrationReportExtras& extras) {
   std::string out;
-  append(
-      out,
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>{0}</title><style>{1}</style></head>\n"
-      "<body>\n<h1>{0}</h1>\n",
-      escape_html(title), kStyle);
+  append(out,
+         "{2}<meta charset=\"utf-8\"/><title>{0}</title><style>{1}</style></head>\n"
+         "<body>\n<h1>{0}</h1>\n",
+         escape_html(title), kStyle, kReportStart);
   write_summary(out, table);
   write_plots(out, table);
   write_device(out, extras);

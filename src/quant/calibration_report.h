@@ -1,6 +1,7 @@
 // What calibration found, as one HTML page that needs nothing else: no network, no scripts.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -23,5 +24,8 @@ struct CalibrationReportExtras {
 // stream, queries, keys, values and the MLP.
 std::string calibration_report_html(const EncodingTable& table, std::string_view title,
                                     const CalibrationReportExtras& extras = {});
+
+// Whether a file is such a report.
+bool is_calibration_report(const std::filesystem::path& path);
 
 }  // namespace tandem

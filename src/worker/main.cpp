@@ -49,5 +49,8 @@ int main(int argc, char** argv) {
   const tandem::Status status = tandem::run(argv[1], argv[2], stages);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
-  return 1;
+  const tandem::ErrorCode code = status.error().code;
+  const bool is_final = code == tandem::ErrorCode::kCorrupt || code == tandem::ErrorCode::kUnsupported ||
+                        code == tandem::ErrorCode::kInvalidArgument;
+  return is_final ? tandem::kWorkerRefused : 1;
 }

@@ -172,7 +172,8 @@ TEST(WriteArtifact, StoppedLeavesNothing) {
   const TempFolder folder;
   const auto segments = test::write_segments(folder);
   const size_t before = folder.entries();
-  const Status status = write_artifact(folder / "out.tdm", test::sample_head(), segments, [] { return true; });
+  const Status status =
+      write_artifact(folder / "out.tdm", test::sample_head(), segments, {.stop = [] { return true; }});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kCancelled);
   EXPECT_EQ(folder.entries(), before);

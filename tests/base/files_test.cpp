@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <set>
+
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
+#include "base/output_path.h"
 #include "support/temp_folder.h"
 
 namespace tandem {
@@ -55,16 +58,94 @@ TEST(AtomicFile, WithoutCommitNothingIsLeftAndTheOldFileStays) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
-TEST(AtomicFile, ReplacesWhatACrashLeft) {
+// A link that lies where a temporary file might be written must not lead us to somebody's file.
+TEST(AtomicFile, WritesThroughNoLink) {
   const TempFolder folder;
-  const fs::path path = folder / "out";
-  write_file(folder / "out.partial", std::string_view("a long leftover of an earlier run"));
-  auto file = AtomicFile::create(path);
+  write_file(folder / "victim", std::string_view("precious"));
+  fs::create_symlink(folder / "victim", folder / "out.partial");
+  ASSERT_TRUE(write_file_atomically(folder / "out", "new").ok());
+  EXPECT_EQ(text_of(folder / "out"), "new");
+  EXPECT_EQ(text_of(folder / "victim"), "precious");
+  EXPECT_TRUE(fs::is_symlink(folder / "out.partial"));
+}
+
+TEST(AtomicFile, ALinkAtThePathIsRefusedOrReplacedButNeverFollowed) {
+  const TempFolder folder;
+  write_file(folder / "victim", std::string_view("precious"));
+  for (const char* target : {"victim", "absent"}) {
+    SCOPED_TRACE(target);
+    fs::create_symlink(folder / target, folder / "link");
+    const auto refused = AtomicFile::create(folder / "link");
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    {
+      auto file = AtomicFile::create(folder / "link", {.replace_link = true});
+      ASSERT_TRUE(file.ok()) << file.error().message;
+      ASSERT_TRUE(file->write(std::string_view("new")).ok());
+      ASSERT_TRUE(file->commit().ok());
+    }
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder / "link")));
+    EXPECT_EQ(text_of(folder / "victim"), "precious");
+    EXPECT_FALSE(fs::exists(folder / "absent"));
+    fs::remove(folder / "link");
+  }
+}
+
+TEST(AtomicFile, TemporaryNamesDifferAndAreKnown) {
+  const TempFolder folder;
+  std::set<std::string> names;
+  const std::string name(250, 'x');  // Nearly as long as a name can be.
+  std::vector<AtomicFile> files;
+  for (int i = 0; i < 3; ++i) {
+    auto file = AtomicFile::create(folder / name);
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    files.push_back(std::move(file).value());
+  }
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    names.insert(entry.path().filename().string());
+    EXPECT_TRUE(is_temporary_name_of(entry.path().filename().string(), name)) << entry.path();
+  }
+  EXPECT_EQ(names.size(), 3u);
+  EXPECT_TRUE(is_temporary_name_of("a.0123456789abcdef.partial", "a"));
+  for (const char* other : {"a.partial", "a.0123456789abcdeg.partial", "b.0123456789abcdef.partial", "a",
+                            "a.0123456789abcdef.partial2", "a.0123456789abcdef0.partial", ""}) {
+    EXPECT_FALSE(is_temporary_name_of(other, "a")) << other;
+  }
+}
+
+TEST(AtomicFile, WhatAppearsMeanwhileStays) {
+  const TempFolder folder;
+  auto file = AtomicFile::create(folder / "out");
   ASSERT_TRUE(file.ok());
-  ASSERT_TRUE(file->write(std::string_view("new")).ok());
-  ASSERT_TRUE(file->commit().ok());
-  EXPECT_EQ(text_of(path), "new");
+  ASSERT_TRUE(file->write(std::string_view("ours")).ok());
+  write_file(folder / "out", std::string_view("theirs"));
+  const Status status = file->commit();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("meanwhile"), std::string::npos) << status.error().message;
+  EXPECT_EQ(text_of(folder / "out"), "theirs");
   EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(AtomicFile, KeepsThePermissionsOfTheFileThatItReplaces) {
+  const TempFolder folder;
+  write_file(folder / "out", std::string_view("secret"));
+  ASSERT_EQ(::chmod((folder / "out").c_str(), 0600), 0);
+  ASSERT_TRUE(write_file_atomically(folder / "out", "new").ok());
+  struct stat info {};
+  ASSERT_EQ(::stat((folder / "out").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST(AtomicFile, TheTemporaryFileMayBeElsewhere) {
+  const TempFolder folder;
+  fs::create_directory(folder / "work");
+  auto file = AtomicFile::create(folder / "out", {.temporary_folder = folder / "work"});
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(folder.entries(), 1u);
+  ASSERT_TRUE(file->write(std::string_view("text")).ok());
+  ASSERT_TRUE(file->commit().ok());
+  EXPECT_EQ(text_of(folder / "out"), "text");
+  EXPECT_TRUE(fs::is_empty(folder / "work"));
 }
 
 TEST(AtomicFile, MovingTakesTheFileAlong) {
@@ -145,6 +226,63 @@ TEST(AtomicFile, WriteFileAtomically) {
   ASSERT_TRUE(write_file_atomically(folder / "out", "two").ok());
   EXPECT_EQ(text_of(folder / "out"), "two");
   EXPECT_FALSE(write_file_atomically(folder / "absent/out", "x").ok());
+}
+
+// ---- Output paths ----
+
+TEST(OutputPath, MayBeAbsentEmptyOrOfTheKind) {
+  const TempFolder folder;
+  const OutputRules rules{.may_replace = [](const fs::path& path) { return text_of(path) == "ours"; }};
+  EXPECT_TRUE(check_output_path(folder / "absent", rules).ok());
+  write_file(folder / "empty", std::string_view());
+  EXPECT_TRUE(check_output_path(folder / "empty", rules).ok());
+  write_file(folder / "ours", std::string_view("ours"));
+  EXPECT_TRUE(check_output_path(folder / "ours", rules).ok());
+  EXPECT_TRUE(check_output_path("a-bare-name", rules).ok());
+}
+
+TEST(OutputPath, RefusesWhatWouldBeLost) {
+  const TempFolder folder;
+  const auto message = [&](const fs::path& path, const OutputRules& rules) {
+    const Status status = check_output_path(path, rules);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  write_file(folder / "theirs", std::string_view("theirs"));
+  OutputRules rules{.kind = "a compiled file", .way_out = "; --force replaces it"};
+  EXPECT_NE(message(folder / "theirs", rules).find("is not a compiled file; choose another name; --force"),
+            std::string::npos);
+  fs::create_symlink("theirs", folder / "link");
+  EXPECT_NE(message(folder / "link", rules).find("link to theirs"), std::string::npos);
+  fs::create_symlink("nowhere", folder / "dangling");
+  EXPECT_NE(message(folder / "dangling", rules).find("link to nowhere"), std::string::npos);
+  rules.force = true;
+  EXPECT_EQ(message(folder / "theirs", rules), "");
+  EXPECT_EQ(message(folder / "link", rules), "");
+
+  // What is no file is not replaced by force either.
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_NE(message(folder / "pipe", rules).find("pipe"), std::string::npos);
+  for (const fs::path& path : {fs::path("/dev/null"), fs::path("/dev/full"), folder.path(), folder / "", fs::path()}) {
+    EXPECT_NE(message(path, rules), "") << path;
+  }
+  EXPECT_NE(message(folder / "absent/out", rules).find("does not exist"), std::string::npos);
+  EXPECT_NE(message(folder / "theirs/out", rules), "");
+}
+
+TEST(OutputPath, IsNoInputByAnyName) {
+  const TempFolder folder;
+  write_file(folder / "in", std::string_view("data"));
+  fs::create_symlink("in", folder / "link");
+  fs::create_hard_link(folder / "in", folder / "hard");
+  fs::create_directory(folder / "sub");
+  const std::vector<fs::path> inputs = {folder / "absent", folder / "in"};
+  const OutputRules rules{.inputs = inputs, .may_replace = [](const fs::path&) { return true; }, .force = true};
+  for (const char* name : {"in", "link", "hard", "sub/../in"}) {
+    const Status status = check_output_path(folder / name, rules);
+    ASSERT_FALSE(status.ok()) << name;
+    EXPECT_NE(status.error().message.find("files that are read"), std::string::npos) << status.error().message;
+  }
+  EXPECT_TRUE(check_output_path(folder / "out", rules).ok());
 }
 
 // ---- MappedFile ----

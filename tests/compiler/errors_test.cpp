@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <map>
+
+#include "artifact/writer.h"
 #include "support/compiled_model.h"
 #include "support/edit_checkpoint.h"
 
@@ -43,6 +46,117 @@ TEST_F(CompileErrors, OutputFolders) {
     ::chmod((folder_ / "here").c_str(), 0555);
     EXPECT_HAS(error_of(options(), ErrorCode::kIo, test::golden_dir("qwen3"), folder_ / "here/x.tdm"), "here");
   }
+}
+
+// The whole of a folder.
+std::map<fs::path, std::string> contents(const fs::path& folder) {
+  std::map<fs::path, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    const auto bytes = test::read_file(entry.path());
+    files[entry.path()] = std::string(bytes.begin(), bytes.end());
+  }
+  return files;
+}
+
+TEST_F(CompileErrors, NoInputIsWrittenOver) {
+  const fs::path checkpoint = folder_ / "checkpoint";
+  test::copy_checkpoint(test::golden_dir("qwen3"), checkpoint);
+  fs::create_symlink("checkpoint/model.safetensors", folder_ / "link.tdm");
+  fs::create_hard_link(checkpoint / "model.safetensors", folder_ / "hard.tdm");
+  test::write_file(folder_ / "recipe.json", std::string_view("{}"));
+  const auto before = contents(folder_.path());
+  for (const bool force : {false, true}) {
+    CompileOptions wrong = options();
+    wrong.force = force;
+    wrong.other_inputs = {folder_ / "recipe.json"};
+    for (const char* output : {"checkpoint/model.safetensors", "checkpoint/config.json", "link.tdm", "hard.tdm",
+                               "checkpoint/../checkpoint/model.safetensors", "recipe.json"}) {
+      SCOPED_TRACE(output);
+      EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument, checkpoint, folder_ / output), "files that are read");
+    }
+  }
+  EXPECT_TRUE(contents(folder_.path()) == before);
+}
+
+// Also where the folder of the checkpoint has links, as a hub's cache does.
+TEST_F(CompileErrors, NoInputIsWrittenOverThroughTheLinksOfACache) {
+  test::copy_checkpoint(test::golden_dir("qwen3"), folder_ / "blobs");
+  fs::create_directory(folder_ / "snapshot");
+  for (const auto& entry : fs::directory_iterator(folder_ / "blobs")) {
+    fs::create_symlink(entry.path(), folder_ / "snapshot" / entry.path().filename());
+  }
+  CompileOptions wrong = options();
+  wrong.force = true;
+  EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument, folder_ / "snapshot", folder_ / "blobs/model.safetensors"),
+             "files that are read");
+}
+
+TEST_F(CompileErrors, NoForeignFileIsWrittenOver) {
+  test::write_file(folder_ / "x.tdm", std::string_view("my notes"));
+  EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument), "not a compiled file");
+  EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument), "--force");
+  fs::create_symlink(folder_ / "elsewhere", folder_ / "link.tdm");
+  EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument, test::golden_dir("qwen3"), folder_ / "link.tdm"),
+             "symbolic link");
+  EXPECT_EQ(test::read_file(folder_ / "x.tdm").size(), 8u);
+  // What we made is replaced, and by force anything; a link goes, what it points to stays.
+  CompileOptions forced = options();
+  forced.force = true;
+  fs::create_symlink(folder_ / "x.tdm", folder_ / "to-x.tdm");
+  ASSERT_TRUE(compile(test::golden_dir("qwen3"), folder_ / "to-x.tdm", forced).ok());
+  EXPECT_EQ(test::read_file(folder_ / "x.tdm").size(), 8u);
+  ASSERT_TRUE(compile(test::golden_dir("qwen3"), folder_ / "x.tdm", forced).ok());
+  ASSERT_TRUE(compile(test::golden_dir("qwen3"), folder_ / "x.tdm", options()).ok());
+}
+
+// Also beside the checkpoint, again and again.
+TEST_F(CompileErrors, AFileMayLieBesideItsCheckpoint) {
+  test::copy_checkpoint(test::golden_dir("qwen3"), folder_ / "checkpoint");
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(compile(folder_ / "checkpoint", folder_ / "checkpoint/x.tdm", options()).ok());
+  }
+}
+
+TEST_F(CompileErrors, DevicesAndPipesAreRefusedBeforeAnyWork) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  CompileOptions watched = options();
+  watched.progress = [](const Progress&) { ADD_FAILURE() << "work was done"; };
+  for (const fs::path& output : {fs::path("/dev/null"), fs::path("/dev/full"), folder_ / "pipe"}) {
+    watched.force = !watched.force;
+    EXPECT_HAS(error_of(watched, ErrorCode::kInvalidArgument, test::golden_dir("qwen3"), output), output.string());
+  }
+  EXPECT_FALSE(fs::exists("/dev/null.work"));
+}
+
+TEST_F(CompileErrors, MoreMethodsThanAFileCanHave) {
+  CompileOptions wrong = options();
+  wrong.context = 128;
+  wrong.prefill.clear();
+  for (int64_t i = 2; i < 66; ++i) wrong.prefill.push_back(i);
+  EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument), "64");
+  // One less is a file that opens.
+  wrong.prefill.pop_back();
+  ASSERT_TRUE(compile(test::golden_dir("qwen3"), folder_ / "most.tdm", wrong).ok());
+  EXPECT_NE(test::load_engine(folder_ / "most.tdm"), nullptr);
+}
+
+// Whatever the reader refuses: here a name that is longer than one may be.
+TEST_F(CompileErrors, WhatTheReaderRefusesTheWriterRefusesFirst) {
+  ArtifactHead head;
+  head.target = head.backend = "cpu";
+  const Status status = check_head(head, {{std::string(600, 'x'), 64}});
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kUnsupported);
+  EXPECT_HAS(status.error().message, "600");
+}
+
+// It would fail again: what is finished is of no use.
+TEST_F(CompileErrors, ACompileThatCannotSucceedLeavesNothing) {
+  test::copy_checkpoint(test::golden_dir("qwen3"), folder_ / "checkpoint");
+  const std::vector<float> bad(4, std::nanf(""));
+  ASSERT_TRUE(test::overwrite_tensor(folder_ / "checkpoint", "model.layers.1.mlp.down_proj.weight", bad));
+  EXPECT_HAS(error_of(options(), ErrorCode::kCorrupt, folder_ / "checkpoint", folder_ / "x.tdm"), "layers.1");
 }
 
 TEST_F(CompileErrors, Checkpoints) {

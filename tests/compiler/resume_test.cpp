@@ -3,6 +3,8 @@
 
 #include <thread>
 
+#include "compiler/compile_job.h"
+#include "compiler/work_folder.h"
 #include "support/compiled_model.h"
 #include "support/edit_checkpoint.h"
 
@@ -38,6 +40,7 @@ class Resume : public testing::Test {
   }
 
   const TempFolder folder_;
+  CompileOptions given_;
   fs::path checkpoint_ = test::demo_dir();
   const fs::path output_ = folder_ / "model.tdm";
   const fs::path work_ = folder_ / "model.tdm.work";
@@ -82,6 +85,7 @@ TEST_F(Resume, AnOldFileStaysUntilTheNewOneIsThere) {
   test::write_file(output_, "the old file");
   bool stop = false;
   CompileOptions stopped = options();
+  stopped.force = true;
   stopped.progress = [&](const Progress& p) { stop = p.stage == "layers.2"; };
   stopped.stop = [&] { return stop; };
   ASSERT_FALSE(compile(checkpoint_, output_, stopped).ok());
@@ -178,6 +182,115 @@ TEST_F(Resume, ASecondCompileAtTheSameTimeIsRefusedAndDoesNoHarm) {
   EXPECT_EQ(go_on(first).segments_reused, 0u);
   EXPECT_EQ(refused, 1);
   EXPECT_TRUE(test::read_file(output_) == uninterrupted(options()));
+}
+
+// Neither size nor time tells that the weights are others.
+TEST_F(Resume, WeightsThatChangedWithoutATraceAreReadAgain) {
+  test::copy_checkpoint(test::golden_dir("qwen3"), folder_ / "checkpoint");
+  checkpoint_ = folder_ / "checkpoint";
+  stop_at("layers.1", options());
+  const auto time = fs::last_write_time(checkpoint_ / "model.safetensors");
+  const std::vector<float> ones(64, 1.5f);
+  ASSERT_TRUE(test::overwrite_tensor(checkpoint_, "model.layers.0.input_layernorm.weight", ones));
+  fs::last_write_time(checkpoint_ / "model.safetensors", time);
+  EXPECT_EQ(go_on(options()).segments_reused, 1u) << "the embedding, which is the same";
+  EXPECT_TRUE(test::read_file(output_) == uninterrupted(options()));
+}
+
+TEST_F(Resume, WhatAKilledRunWasWritingIsRemoved) {
+  stop_at("layers.3", options());
+  for (const char* name : {"00003.segment.0123456789abcdef.partial", "model.tdm.0123456789abcdef.partial",
+                           "manifest.json.0123456789abcdef.partial"}) {
+    test::write_file(work_ / name, std::string_view("half"));
+  }
+  EXPECT_EQ(go_on(options()).segments_reused, 4u);
+  EXPECT_TRUE(test::read_file(output_) == uninterrupted(options()));
+}
+
+// What is on the disk already needs no more room: the rest fits where twice the file would not.
+TEST_F(Resume, CountsWhatIsFinishedAsRoom) {
+  stop_at("layers.3", options());
+  auto work = WorkFolder::open(output_, "another key");
+  ASSERT_TRUE(work.ok()) << work.error().message;
+  EXPECT_LE(work->finished_bytes(), 4096u) << "work for another key is thrown away";
+  { const WorkFolder closed = std::move(work).value(); }
+  EXPECT_FALSE(fs::exists(work_));
+  uint64_t free_space = 0;
+  {
+    const auto job = CompileJob::open(checkpoint_, output_, given_ = options());
+    ASSERT_TRUE(job.ok());
+    free_space = fs::space(folder_.path()).available;
+    EXPECT_FALSE((*job)->check_disk(free_space, 0).ok());
+    EXPECT_TRUE((*job)->check_disk(free_space, free_space + (uint64_t{1} << 30)).ok());
+    EXPECT_TRUE((*job)->check_disk(1 << 20, uint64_t{1} << 40).ok()) << "more than all of it";
+  }
+}
+
+// ---- What is not ours ----
+
+class ForeignWork : public Resume {
+ protected:
+  // That the compile is refused with a sentence that names `what`, and changes nothing.
+  void expect_refused(const std::string& what) {
+    const auto report = compile(checkpoint_, output_, options());
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.error().code, ErrorCode::kInvalidArgument) << report.error().message;
+    EXPECT_NE(report.error().message.find(what), std::string::npos) << report.error().message;
+    EXPECT_FALSE(fs::exists(output_));
+  }
+};
+
+TEST_F(ForeignWork, AFolderWithTheUsersOwnFilesStaysAsItIs) {
+  checkpoint_ = test::golden_dir("qwen3");
+  fs::create_directories(work_ / "photos");
+  test::write_file(work_ / "photos/1.jpg", std::string_view("picture"));
+  expect_refused("photos");
+  test::write_file(work_ / "thesis.txt", std::string_view("three years"));
+  fs::remove_all(work_ / "photos");
+  expect_refused("thesis.txt");
+  EXPECT_EQ(test::read_file(work_ / "thesis.txt").size(), 11u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(work_), {}), 1) << "something was written there";
+}
+
+// Names that we give, but no lock: some other program's.
+TEST_F(ForeignWork, AFolderWithoutOurLockStaysAsItIs) {
+  checkpoint_ = test::golden_dir("qwen3");
+  fs::create_directory(work_);
+  test::write_file(work_ / "manifest.json", std::string_view("{}"));
+  expect_refused("model.tdm.work");
+  EXPECT_TRUE(fs::exists(work_ / "manifest.json"));
+}
+
+TEST_F(ForeignWork, LinksAreNotFollowed) {
+  checkpoint_ = test::golden_dir("qwen3");
+  fs::create_directory(folder_ / "elsewhere");
+  test::write_file(folder_ / "elsewhere/00000.segment", std::string_view("theirs"));
+  fs::create_directory_symlink("elsewhere", work_);
+  expect_refused("is a link");
+  EXPECT_TRUE(fs::exists(folder_ / "elsewhere/00000.segment"));
+  fs::remove(work_);
+
+  // Inside a folder of ours.
+  stop_at("layers.1", options());
+  fs::remove(work_ / "00000.segment");
+  fs::create_symlink(folder_ / "elsewhere/00000.segment", work_ / "00000.segment");
+  expect_refused("00000.segment");
+  EXPECT_EQ(test::read_file(folder_ / "elsewhere/00000.segment").size(), 6u);
+}
+
+TEST_F(ForeignWork, AFileThatTurnsUpMeanwhileStays) {
+  checkpoint_ = test::golden_dir("qwen3");
+  CompileOptions meddled = options();
+  meddled.progress = [&](const Progress&) { test::write_file(work_ / "note.txt", std::string_view("do not lose me")); };
+  ASSERT_TRUE(compile(checkpoint_, output_, meddled).ok());
+  EXPECT_EQ(test::read_file(work_ / "note.txt").size(), 14u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(work_), {}), 1) << "the compile's own files are gone";
+}
+
+TEST_F(ForeignWork, AnEmptyFolderMayBeUsed) {
+  checkpoint_ = test::golden_dir("qwen3");
+  fs::create_directory(work_);
+  EXPECT_EQ(go_on(options()).segments_reused, 0u);
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "compiler_npu/npu_support.h"
+#include "support/edit_checkpoint.h"
 
 namespace tandem {
 namespace {
@@ -27,6 +29,11 @@ class NpuResume : public testing::Test {
     if (report.ok()) return {};
     EXPECT_EQ(report.error().message.find('\n'), std::string::npos);
     return report.error().message;
+  }
+  std::string error_of_copy(const fs::path& checkpoint) {
+    const auto report = compile(checkpoint, output_, options());
+    EXPECT_FALSE(report.ok());
+    return report.ok() ? std::string() : report.error().message;
   }
   // The real worker, but for one shard.
   fs::path worker_that(const std::string& does, const std::string& shard) {
@@ -116,6 +123,53 @@ TEST_F(NpuResume, ADamagedShardIsMadeAgain) {
   ASSERT_EQ(damaged, 1u);
   EXPECT_EQ(test::must_compile(checkpoint_, output_, options()).segments_reused, 1u) << "the encodings";
   EXPECT_NE(test::load_npu(output_), nullptr);
+}
+
+// Neither size nor time tells that the weights are others.
+TEST_F(NpuResume, WeightsThatChangedWithoutATraceAreReadAgain) {
+  TANDEM_NEEDS_QNN();
+  const fs::path copy = folder_ / "checkpoint";
+  test::copy_checkpoint(checkpoint_, copy);
+  CompileOptions crashing = options();
+  crashing.npu.worker = worker_that("kill -SEGV $$", "layers.1-1");
+  ASSERT_FALSE(compile(copy, output_, crashing).ok());
+  const auto time = fs::last_write_time(copy / "model.safetensors");
+  const std::vector<float> ones(64, 1.5f);
+  ASSERT_TRUE(test::overwrite_tensor(copy, "model.layers.0.input_layernorm.weight", ones));
+  fs::last_write_time(copy / "model.safetensors", time);
+  EXPECT_EQ(test::must_compile(copy, output_, options()).segments_reused, 0u)
+      << "the encodings and the first shard are of other weights";
+  test::must_compile(copy, folder_ / "whole.tdm", options());
+  EXPECT_TRUE(test::read_file(output_) == test::read_file(folder_ / "whole.tdm"));
+}
+
+TEST_F(NpuResume, WeightsThatChangeBeforeAWorkerReadsThemAreRefused) {
+  TANDEM_NEEDS_QNN();
+  const fs::path copy = folder_ / "checkpoint";
+  test::copy_checkpoint(checkpoint_, copy);
+  test::copy_checkpoint(checkpoint_, folder_ / "other");
+  const std::vector<float> ones(64, 1.5f);
+  ASSERT_TRUE(test::overwrite_tensor(folder_ / "other", "model.layers.1.input_layernorm.weight", ones));
+  CompileOptions changing = options();
+  changing.npu.worker =
+      worker_that("cp " + (folder_ / "other/model.safetensors").string() + " " + (folder_ / "new").string() + "; mv " +
+                      (folder_ / "new").string() + " " + (copy / "model.safetensors").string(),
+                  "layers.1-1");
+  const auto report = compile(copy, output_, changing);
+  ASSERT_FALSE(report.ok());
+  EXPECT_HAS(report.error().message, "has changed since the compile began");
+}
+
+// It would fail again: what is finished is of no use.
+TEST_F(NpuResume, ACompileThatCannotSucceedLeavesNothing) {
+  TANDEM_NEEDS_QNN();
+  const fs::path copy = folder_ / "checkpoint";
+  test::copy_checkpoint(checkpoint_, copy);
+  const std::vector<float> bad(4, std::nanf(""));
+  ASSERT_TRUE(test::overwrite_tensor(copy, "model.layers.1.mlp.down_proj.weight", bad));
+  const std::string message = error_of_copy(copy);
+  EXPECT_HAS(message, "layers.1");
+  EXPECT_FALSE(fs::exists(work_));
 }
 
 TEST_F(NpuResume, AStopEndsTheWorkersAndLeavesNoFile) {

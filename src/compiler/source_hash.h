@@ -1,0 +1,31 @@
+// A checksum of what a part of the file is made from, so that finished work is only reused for the same bytes. Sizes
+// and times of files do not tell: a copy can have the times of what it replaced.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "compiler/shard_plan.h"
+#include "models/checkpoint_weights.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+class SourceHash {
+ public:
+  // The checkpoint's bytes of a weight or a vector, by its canonical name.
+  Status add_weight(const CheckpointWeights& weights, std::string_view name);
+  void add(std::span<const uint8_t> bytes);
+  void add(uint64_t hash) { hashes_.push_back(hash); }
+  uint64_t value() const;
+
+ private:
+  std::vector<uint64_t> hashes_;
+};
+
+// Of all weights that a shard can have in it.
+Result<uint64_t> hash_shard_source(const CheckpointWeights& weights, const ModelPlan& plan, const ShardRange& shard);
+
+}  // namespace tandem
