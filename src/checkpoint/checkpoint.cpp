@@ -370,13 +370,15 @@ void Checkpoint::release_rows(const TensorView& tensor, int64_t row_begin, int64
   visit_bytes(tensor, row_begin, row_count, [&](std::span<const uint8_t> part) { release_bytes(part); });
 }
 
-std::vector<fs::path> Checkpoint::input_files() const {
-  std::vector<fs::path> files;
+Result<std::vector<fs::path>> Checkpoint::input_files() const {
+  std::vector<fs::path> files = {folder_};
   std::error_code error;
-  if (is_file(folder_)) files.push_back(folder_);
-  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
-    if (is_file(it->path())) files.push_back(it->path());
+  if (fs::is_directory(folder_, error)) {
+    for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+      files.push_back(it->path());
+    }
   }
+  if (error) return io_error("{}: cannot be listed ({})", folder_.string(), error.message());
   if (tokenizer_path_) files.push_back(*tokenizer_path_);
   for (const SafetensorsFile& file : files_) files.push_back(file.file().path());
   if (!container_) return files;

@@ -71,7 +71,7 @@ class Checkpoint {
   void release_bytes(std::span<const uint8_t> bytes) const;
 
   // The files that it is, or could be, read from: all in a folder, and those that it has elsewhere.
-  std::vector<std::filesystem::path> input_files() const;
+  Result<std::vector<std::filesystem::path>> input_files() const;
 
   // Changes when a file of the checkpoint does: names, sizes and times of all files that are read, and config.json's
   // bytes. The same for a folder that was moved. Weights are not read for it.

@@ -9,7 +9,7 @@ import errno
 import sys
 import unittest
 
-from disk_model import write_tree
+from disk_model import read_tree, write_tree
 from fault_support import PROMPT, FaultTest, take_programs
 
 # How calls fail. "+": so do all later ones of the kind, as on a disk that stays full.
@@ -56,7 +56,10 @@ class EveryCall(FaultTest):
         counts.unlink(missing_ok=True)
         done = self.tandem(*command, program=program, FAULT_COUNTS=counts)
         self.assertEqual(done.returncode, 0, done.stderr)
-        lines = (line.split() for line in counts.read_text().splitlines())
+        return self.read_counts(counts)
+
+    def read_counts(self, path):
+        lines = (line.split() for line in path.read_text().splitlines())
         return {kind: int(count) for kind, count in lines if int(count) > 0}
 
     def each_fault(self, counts, check, ways=None):
@@ -104,6 +107,20 @@ class EveryCall(FaultTest):
 
     def test_compile_over_an_older_file(self):
         self.check_compile(self.old, ways=1)
+
+    def test_an_input_is_never_written_over(self):
+        """Whatever of the checks fails: not even --force gets there."""
+        for name in ("tokenizer.json", "model-00001-of-00002.safetensors"):
+            command = ["compile", self.checkpoint, "-o", self.checkpoint / name, "--threads", "2", "--force"]
+            counts = self.folder / "counts"
+            counts.unlink(missing_ok=True)
+            self.assert_one_error(self.tandem(*command, FAULT_COUNTS=counts))
+
+            def check(fault, command=command):
+                self.assert_one_error(self.run_with_fault(fault, *command))
+                self.assertTrue(read_tree(self.root / "in") == self.inputs, "an input has changed")
+
+            self.each_fault(self.read_counts(counts), check)
 
     def check_reading(self, *command):
         write_tree(self.out, {"model.tdm": self.reference})
