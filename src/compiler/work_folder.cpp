@@ -76,8 +76,11 @@ Result<Entries> list(const fs::path& folder, const fs::path& output) {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     struct stat info {};
-    const bool is_file = ::lstat(it->path().c_str(), &info) == 0 && S_ISREG(info.st_mode);
-    if (is_file && (is_finished_name(name) || is_temporary_name(name, output.filename().string()))) {
+    if (::lstat(it->path().c_str(), &info) != 0) {
+      if (errno == ENOENT) continue;  // Just removed.
+      return io_error("{}: cannot be looked at ({})", it->path().string(), std::strerror(errno));
+    }
+    if (S_ISREG(info.st_mode) && (is_finished_name(name) || is_temporary_name(name, output.filename().string()))) {
       entries.ours.push_back(it->path());
     } else if (!entries.foreign) {
       entries.foreign = it->path();
@@ -127,7 +130,8 @@ Status WorkFolder::enter() {
       if (entries.foreign) return not_ours(*entries.foreign, "was not made by a compile");
       const bool has_lock = std::ranges::find(entries.ours, folder_ / kLockName) != entries.ours.end();
       // An empty one is what is left if the power fails just after it was made.
-      if (!has_lock && !entries.ours.empty()) return not_ours(folder_, "was made by somebody else, or by another version of tandem");
+      if (!has_lock && !entries.ours.empty())
+        return not_ours(folder_, "was made by somebody else, or by another version of tandem");
     }
     if (Status status = take_lock(is_new); !status.ok()) {
       if (is_new) ::rmdir(folder_.c_str());
@@ -206,13 +210,16 @@ void WorkFolder::read_manifest() {
 }
 
 // With nothing to go on from, all files of an earlier compile only take space; else those that it had not finished do.
-void WorkFolder::remove_leftovers() {
+bool WorkFolder::remove_leftovers() {
   const auto entries = list(folder_, output_);
-  if (!entries.ok()) return;
+  bool all = entries.ok() && !entries->foreign;
+  if (!entries.ok()) return all;
   for (const fs::path& path : entries->ours) {
     const std::string name = path.filename().string();
-    if (name != kLockName && (finished_.empty() || !is_finished_name(name))) ::unlink(path.c_str());
+    if (name == kLockName || (!finished_.empty() && is_finished_name(name))) continue;
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) all = false;
   }
+  return all;
 }
 
 fs::path WorkFolder::segment_path(size_t index) const { return folder_ / fmt::format("{:05}.segment", index); }
@@ -262,10 +269,13 @@ Error WorkFolder::give_up(Error error) {
 
 void WorkFolder::remove() {
   finished_.clear();
-  remove_leftovers();
+  // The lock says whose folder this is: it goes when all else is gone, on the disk too. Else the next compile would
+  // find files of which it cannot know that they are ours.
+  if (remove_leftovers() && sync_folder(folder_).ok()) {
+    ::unlink((folder_ / kLockName).c_str());
+    ::rmdir(folder_.c_str());
+  }
   // Unlocked last: whoever waits for the lock must not find the folder half gone.
-  ::unlink((folder_ / kLockName).c_str());
-  ::rmdir(folder_.c_str());
   if (lock_ >= 0) ::close(std::exchange(lock_, -1));
 }
 
