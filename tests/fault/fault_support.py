@@ -30,6 +30,9 @@ def take_programs(arguments):
 class FaultTest(unittest.TestCase):
     """Inputs in in/, results in out/. Nothing else may appear in either."""
 
+    shape = SHAPE
+    options = []  # Of every compile.
+
     @classmethod
     def setUpClass(cls):
         # In memory where that can be: thousands of compiles sync their files, and a busy disk takes its time.
@@ -43,7 +46,7 @@ class FaultTest(unittest.TestCase):
         cls.out.mkdir(parents=True)
         cls.checkpoint.parent.mkdir()
         # Two files of weights and their index, so that there is more to open.
-        made = [Programs.make_checkpoint, cls.checkpoint, "-q", "--shard-size", "20KB", *SHAPE]
+        made = [Programs.make_checkpoint, cls.checkpoint, "-q", "--shard-size", "20KB", *cls.shape]
         subprocess.run(made, check=True, timeout=TIMEOUT)
         cls.inputs = read_tree(cls.root / "in")
         cls.old = cls.compiled("--context", "32")
@@ -57,7 +60,7 @@ class FaultTest(unittest.TestCase):
     @classmethod
     def command(cls, *more):
         # Two threads, whatever the machine has: then the counts are the same everywhere.
-        return ["compile", cls.checkpoint, "-o", cls.output, "--threads", "2", *more]
+        return ["compile", cls.checkpoint, "-o", cls.output, "--threads", "2", *cls.options, *more]
 
     @classmethod
     def compiled(cls, *more):

@@ -83,7 +83,8 @@ using Main = int (*)(int, char**, char**);
 Main real_main = nullptr;
 
 int watched_main(int argc, char** argv, char** environment) {
-  state().active = variable("TANDEM_FAULT_PROGRAM") == program_invocation_short_name;
+  const std::string programs = "," + variable("TANDEM_FAULT_PROGRAM") + ",";
+  state().active = programs.find("," + std::string(program_invocation_short_name) + ",") != std::string::npos;
   if (active()) open_journal();
   const int code = real_main(argc, argv, environment);
   if (active()) write_counts();

@@ -6,7 +6,7 @@
 // itself do not come by here; so fopen, opendir and the like are interposed as well.
 //
 // Environment:
-//   TANDEM_FAULT_PROGRAM  name of the program that all this is for; in others the library does nothing
+//   TANDEM_FAULT_PROGRAM  names of the programs that all this is for, with commas; in others the library does nothing
 //   TANDEM_FAULT_ROOT     the folder, absolute and without symbolic links
 //   TANDEM_FAULT          KIND:N:ERRNO makes the N-th call of a kind fail once, KIND:N+:ERRNO the later ones too;
 //                         "short" in place of a number transfers half of the bytes

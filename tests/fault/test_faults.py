@@ -46,7 +46,14 @@ FAULTS = {
 }
 
 
-class EveryCall(FaultTest):
+def fault_of(kind, n, way):
+    """The value of TANDEM_FAULT."""
+    name = way.rstrip("+")
+    number = name if name == "short" else getattr(errno, name)
+    return f"{kind}:{n}{'+' if way.endswith('+') else ''}:{number}"
+
+
+class Faults(FaultTest):
     @property
     def mark(self):
         return self.folder / "mark"
@@ -63,14 +70,12 @@ class EveryCall(FaultTest):
         return {kind: int(count) for kind, count in lines if int(count) > 0}
 
     def each_fault(self, counts, check, ways=None):
-        """check(fault) for each call and each way in which it can fail (or the first ones), each in its subtest."""
+        """check(fault) for each call and each way (or the first ways) in which it can fail, each in its subtest."""
         for kind, count in counts.items():
-            for what in FAULTS[kind][:ways]:
-                name = what.rstrip("+")
-                number = name if name == "short" else getattr(errno, name)
+            for way in FAULTS[kind][:ways]:
                 for n in range(1, count + 1):
-                    fault = f"{kind}:{n}{'+' if what.endswith('+') else ''}:{number}"
-                    with self.subTest(call=f"{kind} {n} of {count}", fails_with=what, TANDEM_FAULT=fault):
+                    fault = fault_of(kind, n, way)
+                    with self.subTest(call=f"{kind} {n} of {count}", fails_with=way, TANDEM_FAULT=fault):
                         try:
                             check(fault)
                         except AssertionError as failure:
@@ -82,31 +87,32 @@ class EveryCall(FaultTest):
         self.assertTrue(self.mark.read_text(), "that call did not happen: are the counts not the same each time?")
         return done
 
-    def check_compile(self, before, ways=None):
-        state = {} if before is None else {"model.tdm": before}
+    def check_compile(self, before, fault, program="tandem"):
+        write_tree(self.out, {} if before is None else {"model.tdm": before})
+        done = self.run_with_fault(fault, *self.command(), program=program)
+        output = self.assert_nothing_lost(before)
+        if done.returncode == 0:
+            self.assertTrue(output == self.reference, "success, and the output is not the new file")
+        else:
+            self.assert_one_error(done)
+        self.assert_next_succeeds()
+
+
+class EveryCall(Faults):
+    def count_compile(self, state):
         write_tree(self.out, state)
         counts = self.count_calls(*self.command())
         # What a compile cannot do without: an empty count would be a shim that sees nothing.
         for kind in ("open", "write", "fsync", "rename", "mmap", "stat", "close", "thread"):
             self.assertGreater(counts.get(kind, 0), 0, kind)
-
-        def check(fault):
-            write_tree(self.out, state)
-            done = self.run_with_fault(fault, *self.command())
-            output = self.assert_nothing_lost(before)
-            if done.returncode == 0:
-                self.assertTrue(output == self.reference, "success, and the output is not the new file")
-            else:
-                self.assert_one_error(done)
-            self.assert_next_succeeds()
-
-        self.each_fault(counts, check, ways)
+        return counts
 
     def test_compile(self):
-        self.check_compile(None)
+        self.each_fault(self.count_compile({}), lambda fault: self.check_compile(None, fault))
 
     def test_compile_over_an_older_file(self):
-        self.check_compile(self.old, ways=1)
+        counts = self.count_compile({"model.tdm": self.old})
+        self.each_fault(counts, lambda fault: self.check_compile(self.old, fault), ways=1)
 
     def test_an_input_is_never_written_over(self):
         """Whatever of the checks fails: not even --force gets there."""
