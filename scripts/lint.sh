@@ -47,6 +47,12 @@ if grep -nE '\b(abort|exit|_Exit|terminate)\(|std::(cout|cerr|clog)|\b(printf|pu
   complain "a library must not end the program or print"
 fi
 
+# One place of the command line prints (src/cli/output.h): it escapes what comes from files and survives a closed terminal.
+if grep -nE 'std::(cout|cerr|clog|cin)|\b(printf|fprintf|puts|fputs|fputc|putchar|fwrite)\(|fmt::print|\b(stdout|stderr)\b' \
+  src/cli/*.h src/cli/*.cpp | grep -vE '^src/cli/output\.(h|cpp):|^\S+:[0-9]+:\s*//'; then
+  complain "the command line prints through src/cli/output.h and reads through src/cli/input.h"
+fi
+
 for extra in cmake docs scripts .ci Makefile README.md CMakeLists.txt; do
   [[ ! -e $extra ]] || folders+=("$extra")
 done

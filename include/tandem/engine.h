@@ -7,7 +7,16 @@
 //                                           [](std::string_view piece) { std::cout << piece; return true; });
 //
 // An engine is immutable and may be shared by any number of threads and sessions. A session belongs to one caller at a
-// time; only Session::cancel() may be called from another thread meanwhile.
+// time; only Session::cancel() may be called from another thread meanwhile. A call that finds the session in another
+// one, from a thread or from a callback, is refused and changes nothing.
+//
+// No call throws. Where memory, threads or file handles run out, the error is kResourceExhausted, and the same call may
+// succeed later. An exception of the app's own callback ends the call with kInvalidArgument, and std::bad_alloc among
+// them with kResourceExhausted. Callbacks may be empty.
+//
+// The file is used where it is mapped. A call that finds it changed or truncated returns kIo and nothing computed from
+// it; the engine is of no more use then, and a new one can be loaded once the file is whole. See mapping_guard.h for
+// what happens between the change and the call that finds it. A file that is replaced by a rename does no harm.
 #pragma once
 
 #include <cstdint>
@@ -76,6 +85,9 @@ struct GenerateOptions {
   // Of generate_chat(): what else the model's chat template may ask for, as a JSON object; "": nothing.
   // {"enable_thinking": false, "tools": […]}
   std::string template_variables = {};
+  // Of generate_chat(): what messages spell becomes special tokens as the template's own text does, as the tokenizers of
+  // the hub do it. Whoever writes a message can then forge turns; see Engine::encode_chat().
+  bool parse_special = false;
   // Of generate_chat(): takes what a thinking model writes between <think> and </think> before its answer.
   StreamCallback on_reasoning = {};
 };
@@ -118,10 +130,29 @@ class Engine : public std::enable_shared_from_this<Engine> {
   virtual GenerateOptions default_options() const = 0;
 
   virtual bool has_tokenizer() const = 0;
-  virtual Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const = 0;
+  // The tokens of a text. `add_special` puts those around it that the tokenizer adds, such as the beginning of text.
+  //
+  // What the text spells never becomes a control token: "<|im_end|>" in it is ordinary text, so that a user's words
+  // cannot end a turn or begin another. Control tokens are those that the tokenizer flags as special, and other added
+  // tokens that the model's chat template names (<tool_response>). `parse_special` makes tokens of them all, as the
+  // tokenizers of the hub do: for text that is your own, never for text of others.
+  virtual Result<std::vector<int32_t>> encode(std::string_view text, bool add_special,
+                                              bool parse_special = false) const = 0;
   virtual Result<std::string> decode(std::span<const int32_t> tokens, bool skip_special) const = 0;
-  // The conversation as the text that the model expects, by the chat template in the file. `variables`: as in
-  // GenerateOptions::template_variables.
+  // The tokens of a conversation, as Session::generate_chat() gives them to the model: by the chat template in the file,
+  // up to where an answer begins with `add_generation_prompt`. `variables`: as in GenerateOptions::template_variables.
+  //
+  // Control tokens come from the template alone. No content, field, tool call or variable can forge one, whatever the
+  // template does with it; only a role that is a plain word (letters, digits, '-', '_', up to 64) is taken for the app's
+  // own, because some templates make tokens of roles. In messages of the role "assistant" the control tokens that are not
+  // flagged as special are kept, because a model's own answers hold them. The token variables of the template (bos_token,
+  // eos_token, …) are the file's; a variable of such a name with another text is data. `parse_special`: as in encode();
+  // then content can forge turns.
+  virtual Result<std::vector<int32_t>> encode_chat(std::span<const Message> messages, bool add_generation_prompt,
+                                                   std::string_view variables = {},
+                                                   bool parse_special = false) const = 0;
+  // The conversation as the text that the model expects, to look at. The text no longer says who wrote what: encoding it
+  // with `parse_special` lets content forge turns. For tokens there is encode_chat().
   virtual Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt,
                                           std::string_view variables = {}) const = 0;
   virtual std::span<const int32_t> eos_tokens() const = 0;
@@ -131,8 +162,9 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  // Computes `prompt` after what the session already holds, then generates. If it fails, the session holds what it had
-  // computed before the call, and can go on.
+  // Computes `prompt` after what the session already holds, then generates. If it fails, the session holds what it
+  // held before the call, and can go on; of generate_from() and generate_chat(), the beginning that it has in common
+  // with the new tokens.
   virtual Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                           const StreamCallback& callback) = 0;
   // Answers the last message of a conversation. What the cache holds of it from earlier turns is not computed again.
@@ -153,6 +185,8 @@ class Session {
   virtual Status rewind(int64_t length) = 0;
 
   // The scores of the token after each of these, which are appended to what the session holds: on_row(index, scores).
+  // Without on_row the tokens are computed and appended, and no scores are. After an error the session holds the tokens
+  // that were computed until then.
   virtual Status score(std::span<const int32_t> tokens,
                        const std::function<Status(size_t index, std::span<const float> logits)>& on_row) = 0;
 };

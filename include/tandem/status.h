@@ -3,11 +3,15 @@
 // No tandem library function throws, aborts, exits or prints. A function that can fail returns a Status, or a
 // Result<T> that holds either a T or an Error. The message is one sentence for a person: what is wrong, and what to
 // do about it. This header has no dependencies, because apps include it.
+//
+// Asking a Status or Result for what it does not hold is a mistake of the caller, but a harmless one: error() of a
+// success gives kInternal and "no error", value() of a failure gives an empty T (a null pointer, an empty string).
+// A Status or Result that was moved from keeps its ok(); what it holds is then whatever a move leaves behind.
 #pragma once
 
-#include <cstdlib>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -32,6 +36,9 @@ struct [[nodiscard]] Error {
   std::string message;
 };
 
+// What error() gives where there is none.
+const Error& no_error();
+
 // Success, or an Error.
 class [[nodiscard]] Status {
  public:
@@ -39,9 +46,8 @@ class [[nodiscard]] Status {
   Status(Error error) : error_(std::move(error)) {}  // NOLINT: implicit on purpose, so `return Error{...}` works.
 
   bool ok() const { return !error_.has_value(); }
-  // Only when !ok().
-  const Error& error() const& { return *error_; }
-  Error error() && { return *std::move(error_); }
+  const Error& error() const& { return error_ ? *error_ : no_error(); }
+  Error error() && { return error_ ? *std::move(error_) : no_error(); }
 
  private:
   std::optional<Error> error_;
@@ -57,21 +63,31 @@ class [[nodiscard]] Result {
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose.
 
   bool ok() const { return state_.index() == 0; }
-  // Only when ok().
-  T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T value() && { return std::get<0>(std::move(state_)); }
+  T& value() & { return ok() ? *std::get_if<0>(&state_) : empty(); }
+  const T& value() const& { return ok() ? *std::get_if<0>(&state_) : empty(); }
+  T value() && { return std::move(ok() ? *std::get_if<0>(&state_) : empty()); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  // Only when !ok().
-  const Error& error() const& { return std::get<1>(state_); }
-  Error error() && { return std::get<1>(std::move(state_)); }
+  const Error& error() const& { return ok() ? no_error() : std::get<1>(state_); }
+  Error error() && { return ok() ? no_error() : std::get<1>(std::move(state_)); }
   Status status() const { return ok() ? Status() : Status(error()); }
 
  private:
+  // For the value of a failure. One per thread, made anew each time: nobody finds what another wrote there. A T that
+  // cannot be empty, as some inside of tandem cannot, gives std::bad_variant_access; no public call returns such a T.
+  static T& empty() {
+    if constexpr (std::is_default_constructible_v<T>) {
+      thread_local std::optional<T> value;
+      return value.emplace();
+    } else {
+      static std::variant<T, Error> failure(std::in_place_index<1>);
+      return std::get<0>(failure);
+    }
+  }
+
   std::variant<T, Error> state_;
 };
 

@@ -36,6 +36,17 @@ Result<Preamble> read_preamble(std::span<const uint8_t> file) {
   return preamble;
 }
 
+Result<ArtifactHead> read_head(const MappedFile& file) {
+  TANDEM_ASSIGN(const Preamble preamble, read_preamble(file.bytes()));
+  // A copy: what is checked must not change before it is used.
+  const auto mapped = file.bytes().subspan(preamble.head_offset, preamble.head_size);
+  const std::vector<uint8_t> head_bytes(mapped.begin(), mapped.end());
+  if (hash_bytes(head_bytes) != preamble.head_hash) {
+    return corrupt("the head is damaged; copy the file again or compile it anew");
+  }
+  return decode_head(head_bytes, preamble.head_offset);
+}
+
 }  // namespace
 
 uint64_t hash_bytes(std::span<const uint8_t> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
@@ -47,13 +58,8 @@ Result<Artifact> Artifact::open(const std::filesystem::path& path) {
                             name, name);
   }
   TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
-  auto preamble = read_preamble(file.bytes());
-  if (!preamble.ok()) return with_context(std::move(preamble).error(), "{}", name);
-  const auto head_bytes = file.bytes().subspan(preamble->head_offset, preamble->head_size);
-  if (hash_bytes(head_bytes) != preamble->head_hash) {
-    return corrupt("{}: the head is damaged; copy the file again or compile it anew", name);
-  }
-  auto head = decode_head(head_bytes, preamble->head_offset);
+  auto head = read_head(file);
+  TANDEM_TRY(file.check());  // A better reason than what its half-written bytes look like.
   if (!head.ok()) return with_context(std::move(head).error(), "{}", name);
   return Artifact(std::move(file), std::move(head).value());
 }
@@ -89,7 +95,10 @@ const ir::Graph* Artifact::find_method(std::string_view name) const {
 }
 
 Status Artifact::verify_segment(size_t segment) const {
-  if (hash_bytes(segment_bytes(segment)) != head_.segments[segment].hash) {
+  TANDEM_TRY(check());
+  const uint64_t hash = hash_bytes(segment_bytes(segment));
+  TANDEM_TRY(check());
+  if (hash != head_.segments[segment].hash) {
     return corrupt("{}: segment \"{}\" is damaged; copy the file again or compile it anew", path().string(),
                    head_.segments[segment].name);
   }

@@ -32,6 +32,9 @@ class Artifact {
   const VectorEntry* find_vector(std::string_view name) const;
   const ir::Graph* find_method(std::string_view name) const;
 
+  // Whether the file is still what was opened; see MappedFile::check.
+  Status check() const { return file_.check(); }
+
   // Reads the segment and compares its checksum.
   Status verify_segment(size_t segment) const;
   // Lets go of the segment's pages; see MappedFile::release.

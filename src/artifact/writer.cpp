@@ -26,7 +26,9 @@ Status copy_segment(AtomicFile& out, const SegmentFile& segment, const std::func
   while (!rest.empty()) {
     if (stop && stop()) return cancelled("stopped while writing the file");
     const auto chunk = rest.first(std::min<uint64_t>(rest.size(), kCopyChunk));
-    TANDEM_TRY(out.write(chunk));
+    const Status written = out.write(chunk);
+    TANDEM_TRY(file.check());
+    TANDEM_TRY(written);
     file.release(chunk);
     rest = rest.subspan(chunk.size());
   }

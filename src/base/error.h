@@ -24,11 +24,13 @@ TANDEM_DEFINE_ERROR(internal_error, kInternal)
 
 #undef TANDEM_DEFINE_ERROR
 
-// The same error, with what was being done put before it: "reading model.safetensors: ...".
+// The same error, with what was being done put before it: "reading model.safetensors: ...". A message that begins with
+// that already is left alone; one that begins with the last name of a path ("tokenizer.json has no ...") gets the rest
+// of it. So nobody along the way has to know whether somebody below has named the file.
+Error prefixed(Error error, const std::string& context);
 template <typename... Args>
 Error with_context(Error error, fmt::format_string<Args...> format, Args&&... args) {
-  error.message = fmt::format(format, std::forward<Args>(args)...) + ": " + error.message;
-  return error;
+  return prefixed(std::move(error), fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace tandem

@@ -13,32 +13,54 @@
 
 namespace tandem {
 
-Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
+namespace {
+
+// A descriptor that is closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  int take() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+Status open_regular(const std::filesystem::path& path, int& fd, struct stat& info) {
   // Without waiting: opening a named pipe would otherwise hang until somebody writes to it.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
+  Descriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (opened.get() < 0) {
     if (errno == ENOENT) return not_found("{}: no such file", path.string());
     return io_error("{}: cannot be opened ({})", path.string(), std::strerror(errno));
   }
-  struct stat info {};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(fd);
+  if (::fstat(opened.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return invalid_argument("{}: not a regular file", path.string());
   }
+  fd = opened.take();
+  return ok_status();
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   MappedFile file;
   file.path_ = path;
-  file.size_ = static_cast<size_t>(info.st_size);
-  if (file.size_ > 0) {  // mmap refuses length 0; an empty file is an empty span.
-    void* data = ::mmap(nullptr, file.size_, PROT_READ, MAP_SHARED, fd, 0);
-    if (data == MAP_FAILED) {
-      const int error = errno;
-      ::close(fd);
-      file.size_ = 0;
-      return io_error("{}: cannot be mapped ({})", path.string(), std::strerror(error));
-    }
-    file.data_ = static_cast<const uint8_t*>(data);
-  }
-  ::close(fd);
+  struct stat info {};
+  TANDEM_TRY(open_regular(path, file.fd_, info));
+  file.modified_ = info.st_mtim;
+  if (info.st_size == 0) return file;  // mmap refuses length 0; an empty file is an empty span.
+  const auto size = static_cast<size_t>(info.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd_, 0);
+  if (data == MAP_FAILED) return io_error("{}: cannot be mapped ({})", path.string(), std::strerror(errno));
+  file.data_ = static_cast<const uint8_t*>(data);
+  file.size_ = size;
+  file.record_ = MappingRecord(data, size);
   return file;
 }
 
@@ -47,8 +69,11 @@ MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   if (this != &other) {
     unmap();
+    fd_ = std::exchange(other.fd_, -1);
     data_ = std::exchange(other.data_, nullptr);
     size_ = std::exchange(other.size_, 0);
+    modified_ = other.modified_;
+    record_ = std::move(other.record_);
     path_ = std::move(other.path_);
   }
   return *this;
@@ -56,9 +81,37 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() { unmap(); }
 
-void MappedFile::unmap() {
+void MappedFile::unmap() noexcept {
+  { const MappingRecord gone = std::move(record_); }
   if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
+  if (fd_ >= 0) ::close(fd_);
   data_ = nullptr;
+  size_ = 0;
+  fd_ = -1;
+}
+
+Status MappedFile::check() const {
+  struct stat now {};
+  const bool same = !record_.has_faulted() && ::fstat(fd_, &now) == 0 && static_cast<size_t>(now.st_size) == size_ &&
+                    now.st_mtim.tv_sec == modified_.tv_sec && now.st_mtim.tv_nsec == modified_.tv_nsec;
+  if (same) return ok_status();
+  return changed();
+}
+
+Error MappedFile::changed() const {
+  struct stat now {};
+  if (::fstat(fd_, &now) != 0) {
+    return io_error("{}: cannot be looked at any more ({}); start again", path_.string(), std::strerror(errno));
+  }
+  const bool same_time = now.st_mtim.tv_sec == modified_.tv_sec && now.st_mtim.tv_nsec == modified_.tv_nsec;
+  if (static_cast<size_t>(now.st_size) == size_ && same_time) {
+    return io_error("{}: a part of the file cannot be read; look after the disk or the network that it is on",
+                    path_.string());
+  }
+  return io_error(
+      "{} was changed or truncated while it was in use; put it back and start again (to replace a file that is in use, "
+      "rename a new one over it)",
+      path_.string());
 }
 
 void MappedFile::release(std::span<const uint8_t> range) const {
@@ -71,12 +124,24 @@ void MappedFile::release(std::span<const uint8_t> range) const {
 }
 
 Result<std::string> read_text_file(const std::filesystem::path& path, uint64_t limit) {
-  TANDEM_ASSIGN(const MappedFile file, MappedFile::open(path));
-  if (file.bytes().size() > limit) {
-    return corrupt("{}: {} bytes is more than such a file can have ({} at most)", path.string(), file.bytes().size(),
-                   limit);
+  int fd = -1;
+  struct stat info {};
+  TANDEM_TRY(open_regular(path, fd, info));
+  const Descriptor file(fd);
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (size > limit) {
+    return corrupt("{}: {} bytes is more than such a file can have ({} at most)", path.string(), size, limit);
   }
-  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::string text(size, '\0');
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ::read(file.get(), text.data() + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return io_error("{}: cannot be read ({})", path.string(), std::strerror(errno));
+    if (count == 0) return io_error("{} was truncated while it was read; put it back and start again", path.string());
+    done += static_cast<size_t>(count);
+  }
+  return text;
 }
 
 }  // namespace tandem

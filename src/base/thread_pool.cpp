@@ -3,7 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <new>
 #include <system_error>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -50,6 +52,8 @@ ThreadPool::ThreadPool(int threads) {
       workers_.emplace_back([this, i] { work(i); });
     } catch (const std::system_error&) {
       break;  // The system gives no more threads: fewer do the same work.
+    } catch (const std::bad_alloc&) {
+      break;  // The same; and the threads that there are must be joined before anything is thrown.
     }
   }
 }
@@ -96,6 +100,7 @@ void ThreadPool::run_loop(uint32_t tasks, int64_t first, Function function, void
     pause_briefly();
     if (spins > kSpins) std::this_thread::yield();  // More threads than cores: let the others finish.
   }
+  if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void ThreadPool::take_tasks(uint32_t loop, int thread) {
@@ -104,7 +109,13 @@ void ThreadPool::take_tasks(uint32_t loop, int thread) {
   while (loop_of(ticket) == loop && tasks_left(ticket) > 0) {
     if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acquire)) continue;
     // A task of the loop is ours: until it is counted, the loop does not end, and what describes it stays.
-    function_(context_, first_task_ + (tasks_ - tasks_left(ticket)), thread);
+    try {
+      function_(context_, first_task_ + (tasks_ - tasks_left(ticket)), thread);
+    } catch (...) {
+      // Nothing may leave a worker, and the caller must not leave while others still use what is on its stack.
+      const std::lock_guard lock(thrown_mutex_);
+      if (thrown_ == nullptr) thrown_ = std::current_exception();
+    }
     ++done;
     ticket = ticket_.load(std::memory_order_acquire);
   }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -28,6 +29,8 @@ class ThreadPool {
   // Calls body(task, thread) for every task in [0, tasks), each once, on any of size() threads; `thread` is in
   // [0, size()). Tasks are handed out one by one, so a few more tasks than threads balance the load.
   // One loop at a time: calls from several threads wait for each other. Not to be called from inside a body.
+  // If bodies throw (memory may run out), the first exception is thrown here, when no thread works any more; whether
+  // the other tasks were run is open.
   template <typename Body>
   void run(int64_t tasks, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -57,6 +60,9 @@ class ThreadPool {
   // finds another number, or nothing left, and takes nothing: so nobody waits for those that have not woken up.
   alignas(64) std::atomic<uint64_t> ticket_{0};
   alignas(64) std::atomic<uint32_t> finished_{0};
+
+  std::mutex thrown_mutex_;
+  std::exception_ptr thrown_;  // The first of the loop; read by the caller after the last task.
 
   std::mutex sleep_mutex_;
   std::condition_variable wake_;

@@ -292,7 +292,9 @@ Status Checkpoint::find_name() {
 
 Result<std::optional<std::string>> Checkpoint::embedded_tokenizer_json() const {
   if (!container_ || !container_->tokenizer_json) return std::optional<std::string>();
-  TANDEM_ASSIGN(std::string text, container_->tokenizer_json());
+  Result<std::string> made = container_->tokenizer_json();
+  for (const MappedFile& file : container_->files) TANDEM_TRY(file.check());
+  TANDEM_ASSIGN(std::string text, std::move(made));
   return std::optional(std::move(text));
 }
 
@@ -332,23 +334,36 @@ std::vector<std::string> Checkpoint::names() const {
   return names;
 }
 
-void Checkpoint::release_bytes(std::span<const uint8_t> part) const {
-  const auto release_in = [&](const MappedFile& file) {
+const MappedFile* Checkpoint::file_of(std::span<const uint8_t> part) const {
+  const auto is_in = [&](const MappedFile& file) {
     const auto bytes = file.bytes();
     // Compared as addresses: pointers into different mappings have no order.
     const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
     const auto at = reinterpret_cast<uintptr_t>(part.data());
-    if (at < begin || at - begin > bytes.size() || part.size() > bytes.size() - (at - begin)) return false;
-    file.release(part);
-    return true;
+    return at >= begin && at - begin <= bytes.size() && part.size() <= bytes.size() - (at - begin);
   };
   for (const SafetensorsFile& file : files_) {
-    if (release_in(file.file())) return;
+    if (is_in(file.file())) return &file.file();
   }
-  if (!container_) return;
+  if (!container_) return nullptr;
   for (const MappedFile& file : container_->files) {
-    if (release_in(file)) return;
+    if (is_in(file)) return &file;
   }
+  return nullptr;
+}
+
+Status Checkpoint::check(const TensorView& tensor) const {
+  const auto check_part = [&](std::span<const uint8_t> part) {
+    const MappedFile* file = part.empty() ? nullptr : file_of(part);
+    return file == nullptr ? ok_status() : file->check();
+  };
+  if (tensor.stored == nullptr) return check_part(tensor.bytes);
+  for (const auto& part : tensor.stored->parts) TANDEM_TRY(check_part(part));
+  return ok_status();
+}
+
+void Checkpoint::release_bytes(std::span<const uint8_t> part) const {
+  if (const MappedFile* file = file_of(part)) file->release(part);
 }
 
 void Checkpoint::release(const TensorView& tensor) const {

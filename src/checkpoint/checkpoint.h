@@ -59,6 +59,9 @@ class Checkpoint {
   Result<TensorView> tensor(std::string_view name) const;
   // All tensors, sorted.
   std::vector<std::string> names() const;
+  // An error if the files that hold the tensor have changed since they were opened: what was read of it since then may
+  // be anything.
+  Status check(const TensorView& tensor) const;
   // Says that a tensor (or a part of it) is not needed for now, so that its pages no longer count as ours.
   void release(const TensorView& tensor) const;
   // The same for some of its rows.
@@ -90,6 +93,8 @@ class Checkpoint {
   Status read_texts(const CheckpointOptions& options);
   Status find_name();
   void settle_tokens();
+  // The file that these bytes are in; null if in none.
+  const MappedFile* file_of(std::span<const uint8_t> bytes) const;
   void add_to_fingerprint(std::string_view bytes);
   Status add_file_to_fingerprint(const std::filesystem::path& path);
 

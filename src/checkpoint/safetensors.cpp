@@ -355,7 +355,7 @@ SafetensorsFile::SafetensorsFile(MappedFile file, SafetensorsHeader header)
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path) {
   TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
-  TANDEM_ASSIGN(SafetensorsHeader header, parse_safetensors(file.bytes(), path.string()));
+  TANDEM_ASSIGN(SafetensorsHeader header, if_unchanged(file, parse_safetensors(file.bytes(), path.string())));
   return SafetensorsFile(std::move(file), std::move(header));
 }
 

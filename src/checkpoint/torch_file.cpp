@@ -129,7 +129,7 @@ Result<std::map<std::string, TorchTensor>> TorchArchive::tensors(const PickleVal
 
 Result<TorchFile> TorchFile::open(const std::filesystem::path& path) {
   TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
-  TANDEM_ASSIGN(TorchArchive archive, TorchArchive::parse(file.bytes(), path.string()));
+  TANDEM_ASSIGN(TorchArchive archive, if_unchanged(file, TorchArchive::parse(file.bytes(), path.string())));
   return TorchFile(std::move(file), std::move(archive));
 }
 

@@ -1,9 +1,9 @@
 #include "cli/answer_printer.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "base/printable.h"
+#include "cli/output.h"
 
 namespace tandem {
 namespace {
@@ -11,36 +11,43 @@ namespace {
 constexpr const char* kDim = "\x1b[2m";
 constexpr const char* kPlain = "\x1b[0m";
 
-bool write(std::string_view text, std::FILE* file) {
-  return std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
+bool stderr_is_terminal() {
+  static const bool terminal = isatty(STDERR_FILENO) == 1;
+  return terminal;
 }
 
 }  // namespace
 
 AnswerPrinter::AnswerPrinter(ShowReasoning show)
-    : show_(show == ShowReasoning::kYes), to_terminal_(isatty(STDOUT_FILENO) == 1) {}
+    : show_(show == ShowReasoning::kYes), to_terminal_(stdout_is_terminal()) {}
 
 bool AnswerPrinter::answer(std::string_view piece) {
   finish();
   printed_ = true;
-  return write(piece, stdout);
+  return show_data(piece) && flush_stdout();
 }
 
 bool AnswerPrinter::reasoning(std::string_view piece) {
   if (!show_) return true;
-  if (!in_reasoning_) fmt::print(to_terminal_ ? stdout : stderr, "{}", to_terminal_ ? kDim : "[reasoning]\n");
+  const bool begins = !in_reasoning_;
   in_reasoning_ = true;
-  printed_ |= to_terminal_;
-  return write(piece, to_terminal_ ? stdout : stderr);
+  if (to_terminal_) {
+    printed_ = true;
+    return (!begins || write_stdout(kDim)) && show_data(piece) && flush_stdout();
+  }
+  if (begins) write_stderr("[reasoning]\n");
+  write_stderr(stderr_is_terminal() ? printable_lines(piece) : std::string(piece));
+  return true;
 }
 
 void AnswerPrinter::finish() {
   if (!in_reasoning_) return;
   in_reasoning_ = false;
   if (to_terminal_) {
-    fmt::print(stdout, "{}\n\n", kPlain);
+    write_stdout(kPlain);
+    write_stdout("\n\n");
   } else {
-    fmt::print(stderr, "\n[answer]\n");
+    write_stderr("\n[answer]\n");
   }
 }
 

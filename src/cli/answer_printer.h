@@ -10,12 +10,13 @@ namespace tandem {
 enum class ShowReasoning { kYes, kHide };
 
 // The answer goes to standard output. Reasoning goes there too, dimmed, if that is a terminal; else to standard error,
-// so that a pipe gets nothing but the answer.
+// so that a pipe gets nothing but the answer. A pipe or a file gets the model's text byte for byte; on a terminal, what
+// would steer it (escape sequences, carriage returns) is shown as text.
 class AnswerPrinter {
  public:
   explicit AnswerPrinter(ShowReasoning show);
 
-  // Both give false if the output cannot be written.
+  // Both give false if standard output cannot be written.
   bool answer(std::string_view piece);
   bool reasoning(std::string_view piece);
   // Whether something was printed to standard output.

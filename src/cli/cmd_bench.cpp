@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/progress_bar.h"
+#include "cli/validators.h"
 #include "eval/benchmark.h"
 
 namespace tandem {
@@ -20,7 +21,7 @@ struct Options {
   bool json = false;
 };
 
-void print_json(const BenchmarkReport& r) {
+void report_json(const BenchmarkReport& r) {
   Json json = {{"mode", r.mode},
                {"isa", r.isa},
                {"threads", r.threads},
@@ -44,28 +45,26 @@ void print_json(const BenchmarkReport& r) {
     json["kv_first_token_seconds"] = r.kv_first_token_seconds;
     json["first_token_ratio"] = r.kv_first_token_seconds / r.first_token_seconds;
   }
-  fmt::print("{}\n", dump_json(json));
+  show_json(json);
 }
 
-void print_text(const BenchmarkReport& r) {
-  fmt::print("{} threads, {} kernels, mode {}\n", r.threads, r.isa, r.mode);
-  fmt::print("load               {:>10}\n", format_seconds(r.load_seconds));
-  fmt::print("first token        {:>10}  after a prompt of {} tokens ({:.0f} tokens/s)\n",
-             fmt::format("{:.1f} ms", r.first_token_seconds * 1e3), r.prompt_tokens, r.prompt_tokens_per_second);
-  fmt::print("  computes         {:>10}  GOPS: {:.0f} % of the {:.0f} GOPS that int8 reaches here\n",
-             fmt::format("{:.0f}", r.prompt_operations / r.first_token_seconds / 1e9), 100.0 * r.int8_share,
-             r.int8_operations_per_second / 1e9);
+void report_text(const BenchmarkReport& r) {
+  show("{} threads, {} kernels, mode {}", r.threads, r.isa, r.mode);
+  show("load               {:>10}", format_seconds(r.load_seconds));
+  show("first token        {:>10}  after a prompt of {} tokens ({:.0f} tokens/s)",
+       fmt::format("{:.1f} ms", r.first_token_seconds * 1e3), r.prompt_tokens, r.prompt_tokens_per_second);
+  show("  computes         {:>10}  GOPS: {:.0f} % of the {:.0f} GOPS that int8 reaches here",
+       fmt::format("{:.0f}", r.prompt_operations / r.first_token_seconds / 1e9), 100.0 * r.int8_share,
+       r.int8_operations_per_second / 1e9);
   if (r.kv_first_token_seconds > 0.0) {
-    fmt::print("  one by one       {:>10}  the same prompt without prefill: {:.1f} times as long\n",
-               fmt::format("{:.1f} ms", r.kv_first_token_seconds * 1e3),
-               r.kv_first_token_seconds / r.first_token_seconds);
+    show("  one by one       {:>10}  the same prompt without prefill: {:.1f} times as long",
+         fmt::format("{:.1f} ms", r.kv_first_token_seconds * 1e3), r.kv_first_token_seconds / r.first_token_seconds);
   }
-  fmt::print("decode             {:>10}  tokens/s\n", fmt::format("{:.1f}", r.decode_tokens_per_second));
-  fmt::print("  reads            {:>10}  a token, at {:.1f} GB/s: {:.0f} % of the {:.1f} GB/s measured here\n",
-             format_bytes(r.bytes_per_token), static_cast<double>(r.bytes_per_token) * r.decode_tokens_per_second / 1e9,
-             100.0 * r.bandwidth_share, r.read_bytes_per_second / 1e9);
-  fmt::print("peak memory        {:>10}  (the file has {})\n", format_bytes(r.peak_memory_bytes),
-             format_bytes(r.file_bytes));
+  show("decode             {:>10}  tokens/s", fmt::format("{:.1f}", r.decode_tokens_per_second));
+  show("  reads            {:>10}  a token, at {:.1f} GB/s: {:.0f} % of the {:.1f} GB/s measured here",
+       format_bytes(r.bytes_per_token), static_cast<double>(r.bytes_per_token) * r.decode_tokens_per_second / 1e9,
+       100.0 * r.bandwidth_share, r.read_bytes_per_second / 1e9);
+  show("peak memory        {:>10}  (the file has {})", format_bytes(r.peak_memory_bytes), format_bytes(r.file_bytes));
 }
 
 void run(const Options& o) {
@@ -75,7 +74,7 @@ void run(const Options& o) {
   const auto report = run_benchmark(o.file, options, [&](const Progress& p) { bar.update(p); });
   bar.finish();
   if (!report.ok()) fail(report.error());
-  o.json ? print_json(*report) : print_text(*report);
+  o.json ? report_json(*report) : report_text(*report);
 }
 
 }  // namespace
@@ -85,9 +84,15 @@ void add_bench_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure how fast a file runs here");
   command->footer("Example:\n  tandem bench demo.tdm --prompt 256 --tokens 128");
   command->add_option("FILE", o->file, "A compiled file")->required();
-  command->add_option("--prompt", o->benchmark.prompt_tokens, "Tokens of the prompt")->capture_default_str();
-  command->add_option("--tokens", o->benchmark.new_tokens, "Tokens to decode")->capture_default_str();
-  command->add_option("--repeats", o->benchmark.repeats, "The best of so many runs counts")->capture_default_str();
+  command->add_option("--prompt", o->benchmark.prompt_tokens, "Tokens of the prompt")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  command->add_option("--tokens", o->benchmark.new_tokens, "Tokens to decode")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  command->add_option("--repeats", o->benchmark.repeats, "The best of so many runs counts")
+      ->check(whole_number(1, 1000))
+      ->capture_default_str();
   command->add_flag("!--no-one-by-one", o->benchmark.one_by_one, "Do not measure the prompt without prefill");
   o->engine.add_to(*command);
   command->add_flag("--json", o->json, "As JSON");

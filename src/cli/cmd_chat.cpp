@@ -2,14 +2,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <iostream>
 #include <memory>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/generation_flags.h"
+#include "cli/input.h"
 #include "cli/interrupt.h"
 
 namespace tandem {
@@ -22,17 +21,18 @@ struct Options {
 };
 
 constexpr const char* kHelp =
-    "/reset  forget the conversation\n/exit   leave (also Ctrl-D)\n/help   this text\nCtrl-C stops an answer.\n";
+    "/reset  forget the conversation\n/exit   leave (also Ctrl-D)\n/help   this text\n"
+    "Ctrl-C stops an answer, and at the prompt the program.\n";
 
 // What one line of the user's gives: an answer in the conversation, or, without a template, how the text goes on.
 Result<GenerateResult> generate(const Engine& engine, Session& session, std::vector<Message>& messages,
-                                const std::string& line, const GenerateOptions& options, bool no_template,
+                                const std::string& line, const GenerateOptions& options, const GenerationFlags& flags,
                                 const StreamCallback& stream) {
-  if (!no_template) {
+  if (!flags.no_template) {
     messages.push_back({"user", line});
     return session.generate_chat(messages, options, stream);
   }
-  TANDEM_ASSIGN(const std::vector<int32_t> tokens, engine.encode(line, session.tokens().empty()));
+  TANDEM_ASSIGN(const std::vector<int32_t> tokens, flags.encode(engine, line, session.tokens().empty()));
   return session.generate(tokens, options, stream);
 }
 
@@ -41,34 +41,37 @@ void answer(const Engine& engine, Session& session, std::vector<Message>& messag
             GenerateOptions options, const Options& o) {
   const size_t before = messages.size();
   AnswerPrinter printer(o.generation.show_reasoning());
-  options.on_reasoning = [&](std::string_view piece) { return printer.reasoning(piece); };
+  // The flag counts too: the signal may come before there is something to cancel.
+  options.on_reasoning = [&](std::string_view piece) { return !interrupted() && printer.reasoning(piece); };
   on_interrupt([](void* s) { static_cast<Session*>(s)->cancel(); }, &session);
-  const auto result = generate(engine, session, messages, line, options, o.generation.no_template,
-                               [&](std::string_view piece) { return printer.answer(piece); });
+  const auto result = generate(engine, session, messages, line, options, o.generation,
+                               [&](std::string_view piece) { return !interrupted() && printer.answer(piece); });
   on_interrupt(nullptr, nullptr);
   clear_interrupt();
   printer.finish();
+  check_output();
   if (!result.ok()) {
     messages.resize(before);
-    fmt::print(stderr, "error: {}\n", result.error().message);
-    if (result.error().code == ErrorCode::kResourceExhausted) fmt::print(stderr, "/reset starts a new conversation\n");
+    note_error(result.error().message);
+    if (result.error().code == ErrorCode::kResourceExhausted) note_line("/reset starts a new conversation");
     return;
   }
-  std::fputc('\n', stdout);
-  std::fflush(stdout);
+  write_stdout("\n");
+  check_output();
   if (!o.generation.no_template) {
     messages.push_back({"assistant", result->text});
     if (!result->reasoning.empty()) messages.back().fields = dump_json({{"reasoning_content", result->reasoning}});
   }
-  if (!o.quiet) fmt::print(stderr, "[{}]\n", describe(*result));
+  if (!o.quiet) note("[{}]", describe(*result));
 }
 
 void run(const Options& o) {
+  o.generation.check();
   const auto engine = value_or_fail(Engine::load(o.file, o.generation.engine.options()));
   const auto session = value_or_fail(engine->new_session());
   GenerateOptions options = o.generation.apply(*engine);
   const bool terminal = isatty(STDIN_FILENO) == 1;
-  if (terminal) fmt::print(stderr, "{}", kHelp);
+  if (terminal) write_stderr(kHelp);
   watch_interrupts();
   std::vector<Message> messages;
   const auto reset = [&] {
@@ -83,28 +86,27 @@ void run(const Options& o) {
     first.push_back({"user", "hello"});
     ok_or_fail(engine->render_chat(first, true, options.template_variables).status());
   }
-  std::string line;
-  for (;;) {
-    if (terminal) {
-      fmt::print(stderr, "> ");
-      std::fflush(stderr);
-    }
-    if (!std::getline(std::cin, line)) break;
+  LineReader lines;
+  while (!terminated()) {
+    if (terminal) write_stderr("> ");
+    const std::optional<std::string> read = value_or_fail(lines.next());
+    if (!read) break;
+    const std::string& line = *read;
     if (line.empty()) continue;
     if (line == "/exit" || line == "/quit") break;
     if (line == "/help") {
-      fmt::print(stderr, "{}", kHelp);
+      write_stderr(kHelp);
     } else if (line == "/reset") {
       reset();
     } else if (line[0] == '/' && line.find(' ') == std::string::npos) {
-      fmt::print(stderr, "unknown command {}; /help lists them\n", line);
+      note("unknown command {}; /help lists them", line);
     } else {
       answer(*engine, *session, messages, line, options, o);
       ++options.sampler.seed;  // Another one each turn, still the same for the same --seed.
     }
   }
-  if (terminal) fmt::print(stderr, "\n");
-  if (interrupted()) throw CLI::RuntimeError(130);
+  if (terminal) write_stderr("\n");
+  if (interrupted()) throw CLI::RuntimeError(interrupt_exit_code());
 }
 
 }  // namespace
@@ -112,7 +114,9 @@ void run(const Options& o) {
 void add_chat_command(CLI::App& app) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("chat", "Have a conversation");
-  command->footer("Example:\n  tandem chat demo.tdm\n" + std::string(kHelp));
+  command->footer("Example:\n  tandem chat demo.tdm\n" + std::string(kHelp) +
+                  "SIGTERM and SIGHUP stop an answer and the program (exit status 143, 129). On a terminal, control\n"
+                  "characters in an answer are shown as text (\\x1b); a pipe or a file gets it byte for byte.");
   command->add_option("FILE", o->file, "A compiled file")->required();
   command->add_flag("-q,--quiet", o->quiet, "No figures");
   o->generation.add_to(*command);

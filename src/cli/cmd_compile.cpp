@@ -7,22 +7,26 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
 #include "compiler/compile.h"
+#include "compiler/targets.h"
 #include "ir/printer.h"
 
 namespace tandem {
 namespace {
+
+constexpr double kMaxMemoryGb = 1 << 20;
 
 struct Options {
   std::string checkpoint;
   std::string output;
   std::string target = "cpu";
   std::string mode = "hybrid";
-  std::vector<int64_t> prefill;
+  std::vector<std::string> prefill;
   int64_t context = 0;
   std::string recipe = "w4";
   std::string kv;
@@ -31,6 +35,7 @@ struct Options {
   int threads = 0;
   bool dump_ir = false;
   bool quiet = false;
+  bool force = false;
   CalibrationOptions calibration;
   std::string calib_range;
   NpuOptions npu;
@@ -38,8 +43,32 @@ struct Options {
   double memory_gb = 0.0;
 };
 
+bool same_place(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code ignored;
+  const auto place = [&](const std::filesystem::path& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+  };
+  return place(a) == place(b);
+}
+
+// What does not go together is refused before anything is opened.
+void check(const Options& o) {
+  if (o.mode == "kv" && !o.prefill.empty()) refuse("--prefill makes no sense with --mode kv; leave one out");
+  const CalibrationOptions& c = o.calibration;
+  if (!c.file.empty() && !c.prompt.empty()) refuse("give --calib or --calib-prompt, not both");
+  const std::pair<const char*, std::filesystem::path> written[] = {
+      {"-o", o.output}, {"--export-encodings", c.export_encodings}, {"--report", c.report}};
+  for (const auto& [flag, path] : written) {
+    for (const auto& [other_flag, other] : written) {
+      if (flag == other_flag || path.empty() || other.empty() || !same_place(path, other)) continue;
+      refuse(fmt::format("{} and {} both name {}; give them different files", flag, other_flag, path.string()));
+    }
+  }
+}
+
 CompileOptions to_compile_options(const Options& o) {
   CompileOptions options;
+  options.force = o.force;
   options.target = o.target;
   options.context = o.context;
   options.threads = o.threads;
@@ -56,24 +85,48 @@ CompileOptions to_compile_options(const Options& o) {
   options.npu.share_weights = !o.unshared;
   options.npu.memory = static_cast<uint64_t>(o.memory_gb * static_cast<double>(uint64_t{1} << 30));
   if (o.mode == "kv") {
-    if (!o.prefill.empty()) fail(invalid_argument("--prefill makes no sense with --mode kv; leave one out"));
     options.prefill.clear();
   } else if (!o.prefill.empty()) {
-    options.prefill = o.prefill;
+    options.prefill = parse_number_list(o.prefill);
     options.prefill_exact = true;
   }
-  if (o.threads < 0 || o.threads > 1024)
-    fail(invalid_argument("--threads {} makes no sense; give 1 to 1024", o.threads));
-  options.stop = interrupted;
+  // Where the graphs that somebody wants to see cannot be shown, there is nothing to go on for.
+  options.stop = [] { return interrupted() || output_failed(); };
   if (o.dump_ir) {
     options.dump_ir = [](std::string_view pass, const ir::Graph& graph) {
-      fmt::print("// {} after {}\n{}\n", graph.name, pass, ir::to_text(graph));
+      show("// {} after {}", graph.name, pass);
+      write_stdout(printable_lines(ir::to_text(graph)) + "\n");
+      flush_stdout();  // If it cannot be written, stop before there is a file.
     };
   }
   return options;
 }
 
+// The summary, on standard error.
+void summarize(const Options& o, const std::string& recipe, const CompileReport& report, double seconds) {
+  std::string methods;
+  for (const std::string& name : report.methods) methods += (methods.empty() ? "" : ", ") + name;
+  note("{}: {} in {}", o.output, format_bytes(report.file_size), format_seconds(seconds));
+  note("  {:.1f} M parameters, {:.2f} bits each; recipe {}; KV {}; context {}",
+       static_cast<double>(report.parameters) / 1e6,
+       8.0 * static_cast<double>(report.weight_bytes) / static_cast<double>(report.parameters), recipe,
+       kv_format_name(report.kv), report.context);
+  note("  methods {}{}", methods, report.one_weight_set ? ", one set of weights" : "");
+  for (const std::string& shard : report.shards) note("  {}", shard);
+  for (const auto& stage : report.stages) note("  {:<20} {:>8}", stage.name, format_seconds(stage.seconds));
+  if (report.wide_layers > 0 || !report.open_layers.empty()) {
+    const auto worst = std::ranges::min_element(report.open_layers, {}, &CompileReport::OpenLayer::sqnr_db);
+    note("  activations int16 in {} of {} layers{}", report.wide_layers, report.rounding_layers,
+         worst == report.open_layers.end()
+             ? ""
+             : fmt::format("; with int8, {} keeps {:.1f} dB", worst->name, worst->sqnr_db));
+  }
+  if (std::isfinite(report.sqnr_db)) note("  weights keep {:.1f} dB", report.sqnr_db);
+  if (report.segments_reused > 0) note("  {} parts were finished by an earlier run", report.segments_reused);
+}
+
 void run(const Options& o) {
+  check(o);
   watch_interrupts();
   CompileOptions options = to_compile_options(o);
   ProgressBar bar(o.quiet);
@@ -83,31 +136,8 @@ void run(const Options& o) {
   bar.finish();
   if (!report.ok()) fail(report.error());
   for (const std::string& warning : report->warnings) warn(warning);
-  if (o.quiet) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::string methods;
-  for (const std::string& name : report->methods) methods += (methods.empty() ? "" : ", ") + name;
-  fmt::print(stderr, "{}: {} in {}\n", o.output, format_bytes(report->file_size), format_seconds(seconds));
-  fmt::print(stderr, "  {:.1f} M parameters, {:.2f} bits each; recipe {}; KV {}; context {}\n",
-             static_cast<double>(report->parameters) / 1e6,
-             8.0 * static_cast<double>(report->weight_bytes) / static_cast<double>(report->parameters),
-             options.recipe.name, kv_format_name(report->kv), report->context);
-  fmt::print(stderr, "  methods {}{}\n", methods, report->one_weight_set ? ", one set of weights" : "");
-  for (const std::string& shard : report->shards) fmt::print(stderr, "  {}\n", shard);
-  for (const auto& stage : report->stages) {
-    fmt::print(stderr, "  {:<20} {:>8}\n", stage.name, format_seconds(stage.seconds));
-  }
-  if (report->wide_layers > 0 || !report->open_layers.empty()) {
-    const auto worst = std::ranges::min_element(report->open_layers, {}, &CompileReport::OpenLayer::sqnr_db);
-    fmt::print(stderr, "  activations int16 in {} of {} layers{}\n", report->wide_layers, report->rounding_layers,
-               worst == report->open_layers.end()
-                   ? ""
-                   : fmt::format("; with int8, {} keeps {:.1f} dB", worst->name, worst->sqnr_db));
-  }
-  if (std::isfinite(report->sqnr_db)) fmt::print(stderr, "  weights keep {:.1f} dB\n", report->sqnr_db);
-  if (report->segments_reused > 0) {
-    fmt::print(stderr, "  {} parts were finished by an earlier run\n", report->segments_reused);
-  }
+  if (!o.quiet) summarize(o, options.recipe.name, *report, seconds);
 }
 
 // models/demo becomes demo.tdm.
@@ -117,7 +147,7 @@ std::string default_output(const std::string& checkpoint) {
   if (std::filesystem::is_regular_file(folder, ignored)) folder.replace_extension();  // model.gguf becomes model.tdm.
   const std::string name =
       folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string();
-  if (name.empty()) fail(invalid_argument("give the file to write with -o"));
+  if (name.empty()) refuse("give the file to write with -o");
   return name + ".tdm";
 }
 
@@ -128,14 +158,15 @@ void add_npu_options(CLI::App& command, Options& o) {
       ->group(calibration);
   command.add_option("--calib-prompt", o.calibration.prompt, "One prompt instead of a file")->group(calibration);
   command.add_option("--calib-samples", o.calibration.samples, "At most so many samples")
-      ->check(at_least(1))
+      ->check(whole_number(1))
       ->capture_default_str()
       ->group(calibration);
   command.add_option("--calib-length", o.calibration.length, "Tokens of a sample")
-      ->check(at_least(1))
+      ->check(whole_number(1))
       ->capture_default_str()
       ->group(calibration);
   command.add_option("--calib-range", o.calib_range, "minmax, percentile or mse; default: minmax, and mse for u8 KV")
+      ->check(accepted_by(parse_range_method))
       ->group(calibration);
   command.add_option("--encodings", o.calibration.import_encodings, "Take encodings from this JSON, do not calibrate")
       ->check(CLI::ExistingFile)
@@ -147,15 +178,17 @@ void add_npu_options(CLI::App& command, Options& o) {
   command.add_flag("--emulator", o.npu.emulator, "For Qualcomm's x86 library: weights are not shared")->group(npu);
   command.add_flag("--unshared", o.unshared, "Each method has its own copy of the weights")->group(npu);
   command.add_option("--shards", o.npu.shards, "So many binaries; default: as sizes ask for")
-      ->check(at_least(1))
+      ->check(whole_number(1))
       ->group(npu);
   command.add_flag("--split-heads", o.npu.split_heads, "One attention per head instead of one for all (MHA to SHA)")
       ->group(npu);
   command.add_flag("--trace", o.npu.trace, "Hidden states become outputs, for `tandem eval --layers`")->group(npu);
   command.add_option("--jobs", o.npu.jobs, "Shards compiled at a time; default: as cores and memory allow")
-      ->check(at_least(1))
+      ->check(whole_number(1))
       ->group(npu);
-  command.add_option("--memory", o.memory_gb, "GB that compiling may take; default: 7")->group(npu);
+  command.add_option("--memory", o.memory_gb, "GB that compiling may take; default: 7, or less where there is less")
+      ->check(real_number_above(0.0, kMaxMemoryGb))
+      ->group(npu);
   command
       .add_option("--qnn-libs", o.npu.libraries,
                   "Folder of Qualcomm's libQnnHtp.so; default: TANDEM_QNN_LIBS, build/qnn, the Python package")
@@ -170,32 +203,47 @@ void add_compile_command(CLI::App& app) {
   command->footer(
       "Examples:\n  tandem compile models/demo -o demo.tdm --recipe w4 --context 1024\n"
       "  tandem compile models/demo -o demo.tdm --target sm8750 --prefill 32 --context 512\n"
-      "Stopped with Ctrl-C, it leaves no file; the same command goes on where it was.");
+      "Stopped with Ctrl-C, SIGTERM or SIGHUP, it leaves no file; the same command goes on where it was.\n"
+      "Exit status: 0 the file is there, 1 it could not be made, 2 the options make no sense, 130, 143 or 129 "
+      "stopped.");
   command
       ->add_option("CHECKPOINT", o->checkpoint,
                    "Folder as a model hub has it (config.json, safetensors, tokenizer.json) or as Meta has it "
                    "(params.json, consolidated.NN.pth), a GGUF file, or llama2.c's .pt")
       ->required();
   command->add_option("-o,--output", o->output, "The file to write; default: the checkpoint's name with .tdm, here");
-  command->add_option("--target", o->target, "What it shall run on (see `tandem targets`)")->capture_default_str();
+  command->add_option("--target", o->target, "What it shall run on (see `tandem targets`)")
+      ->check(accepted_by(find_target))
+      ->capture_default_str();
   command->add_option("--mode", o->mode, "kv: one token per call; hybrid: prompts in chunks too")
       ->check(CLI::IsMember({"kv", "hybrid"}))
       ->capture_default_str();
-  command->add_option("--prefill", o->prefill, "Chunk lengths of prompts; default: 32,128,512, on an NPU 32,128")
-      ->delimiter(',');
+  command
+      ->add_option("--prefill", o->prefill,
+                   "Chunk lengths of prompts, separated by commas; default: 32,128,512, on an NPU 32,128")
+      ->check(number_list(1))
+      ->type_name("N,N")
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_option("--context", o->context, "Positions of a conversation; default: the model's own, up to 4096")
-      ->check(at_least(1));
+      ->check(whole_number(1));
   command->add_option("--recipe", o->recipe, "How weights are stored: fp32, fp16, bf16, w8, w4, or a JSON file")
       ->capture_default_str();
-  command->add_option("--kv", o->kv, "How keys and values are kept: fp32, fp16, u8, u16; default: the recipe's");
-  command->add_option("--activations", o->activations,
-                      "How a CPU rounds the input of quantized layers: int8, int16, or auto (16 bits where int8 loses "
-                      "much on the text of --calib); default: the recipe's");
-  command->add_option("--threads", o->threads, "Threads; default: all cores");
+  command->add_option("--kv", o->kv, "How keys and values are kept: fp32, fp16, u8, u16; default: the recipe's")
+      ->check(accepted_by(parse_kv_format));
+  command
+      ->add_option("--activations", o->activations,
+                   "How a CPU rounds the input of quantized layers: int8, int16, or auto (16 bits where int8 loses "
+                   "much on the text of --calib); default: the recipe's")
+      ->check(accepted_by(parse_activation_format));
+  command->add_option("--threads", o->threads, "Threads; 0, the default: one per core")
+      ->check(whole_number(0, kMaxThreads));
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
   add_npu_options(*command, *o);
   command->add_flag("--dump-ir", o->dump_ir, "Print the graph of each method after each pass");
-  command->add_flag("-q,--quiet", o->quiet, "No progress, no summary");
+  command->add_flag("--force", o->force,
+                    "Replace the output even if what is there under its name was not written by tandem");
+  command->add_flag("-q,--quiet", o->quiet, "No progress, no summary; warnings and errors stay");
   command->callback([o] {
     if (o->output.empty()) o->output = default_output(o->checkpoint);
     run(*o);

@@ -5,6 +5,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/output_path.h"
+#include "base/printable.h"
 #include "checkpoint/locate.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
@@ -53,25 +54,26 @@ void check_report(const Options& o) {
 
 // What does not go together is refused before anything is loaded.
 void check(const Options& o) {
-  ok_or_fail(o.material.check());
-  if (!o.phase.empty() && !o.phases.empty()) fail(invalid_argument("give --phase or --phases, not both"));
-  const auto has = [&](const char* phase) { return std::ranges::find(o.phases, phase) != o.phases.end(); };
+  if (const Status status = o.material.check(); !status.ok()) refuse(status.error().message);
+  if (!o.phase.empty() && !o.phases.empty()) refuse("give --phase or --phases, not both");
+  const auto names = parse_name_list(o.phases);
+  const auto has = [&](const char* phase) { return std::ranges::find(names, phase) != names.end(); };
   if ((o.greedy > 0 || o.layers) && !(has("qdq") && has("device"))) {
-    fail(invalid_argument("--greedy and --layers compare the phases qdq and device; give --phases qdq,device"));
+    refuse("--greedy and --layers compare the phases qdq and device; give --phases qdq,device");
   }
-  if (!o.prompt.empty() && o.greedy == 0) fail(invalid_argument("--prompt is for --greedy; give that too"));
+  if (!o.prompt.empty() && o.greedy == 0) refuse("--prompt is for --greedy; give that too");
   if (!o.report.empty() && !(o.layers && !o.encodings.empty())) {
-    fail(invalid_argument("--report shows encodings beside the layers' SQNR; give --layers and --encodings FILE.json"));
+    refuse("--report shows encodings beside the layers' SQNR; give --layers and --encodings FILE.json");
   }
   if (!o.report.empty()) check_report(o);
   if (!o.encodings.empty() && o.report.empty()) {
-    fail(invalid_argument("--encodings is for --report; give that too"));
+    refuse("--encodings is for --report; give that too");
   }
 }
 
 std::vector<Phase> phases_of(const Options& o, const std::string& model) {
   std::vector<Phase> phases;
-  for (const std::string& name : o.phases) phases.push_back(value_or_fail(parse_phase(name)));
+  for (const std::string& name : parse_name_list(o.phases)) phases.push_back(value_or_fail(parse_phase(name)));
   if (!phases.empty()) return phases;
   if (!o.phase.empty()) return {value_or_fail(parse_phase(o.phase))};
   std::error_code ignored;
@@ -109,18 +111,22 @@ void run(const Options& o) {
   const PhasesReport report = value_or_fail(std::move(measured));
   if (!o.report.empty()) write_report(o, report);
   if (o.json) {
-    fmt::print("{}\n", dump_json(o.phases.empty() ? one_phase_json(report) : phases_json(report)));
+    show_json(o.phases.empty() ? one_phase_json(report) : phases_json(report));
   } else {
-    fmt::print("{}", o.phases.empty() ? one_phase_text(report) : phases_text(report));
+    write_stdout(printable_lines(o.phases.empty() ? one_phase_text(report) : phases_text(report)));
   }
 }
 
 void add_phase_options(CLI::App& command, Options& o) {
   const std::string group = "Phases";
   command.add_option("--phase", o.phase, "float, qdq or device; default: float for a folder, device for a file")
+      ->check(accepted_by(parse_phase))
       ->group(group);
   command.add_option("--phases", o.phases, "Several, side by side, such as float,qdq,device")
-      ->delimiter(',')
+      ->check(name_list())
+      ->type_name("NAME,NAME")
+      ->take_all()
+      ->allow_extra_args(false)
       ->group(group);
   command
       .add_option("--checkpoint", o.checkpoint,
@@ -131,7 +137,7 @@ void add_phase_options(CLI::App& command, Options& o) {
       ->capture_default_str()
       ->group(group);
   const std::string compare = "Device against qdq (with --phases)";
-  command.add_option("--greedy", o.greedy, "Compare so many greedy tokens")->check(at_least(1))->group(compare);
+  command.add_option("--greedy", o.greedy, "Compare so many greedy tokens")->check(whole_number(1))->group(compare);
   command
       .add_option("--prompt", o.prompt,
                   "What the greedy tokens answer; default: the first conversation's first message")
@@ -139,7 +145,7 @@ void add_phase_options(CLI::App& command, Options& o) {
   command.add_flag("--layers", o.layers, "SQNR of each layer's keys, values and (compiled with --trace) hidden states")
       ->group(compare);
   command.add_option("--layer-tokens", o.layer_tokens, "Over so many tokens of the material")
-      ->check(at_least(1))
+      ->check(whole_number(1))
       ->capture_default_str()
       ->group(compare);
   command.add_option("--report", o.report, "Write an HTML page about encodings and layers (with --encodings)")
@@ -166,12 +172,15 @@ void add_eval_command(CLI::App& app) {
   command->add_option("--text", o->material.text, "A text, cut into windows");
   command->add_option("--ids", o->material.ids,
                       "JSON with token ids (key \"valid_ids\" or \"ids\", or a list), cut into windows");
-  command->add_option("--window", o->material.window, "Tokens of a window; default: the context")->check(at_least(1));
+  command->add_option("--window", o->material.window, "Tokens of a window; default: the context")
+      ->check(whole_number(2));
   command
       ->add_option("--limit", o->material.limit,
                    "So many windows or conversations, 0: all; default: all windows, 200 conversations")
-      ->check(at_least(0));
-  command->add_option("--answers", o->answers, "So many questions; 0: none")->check(at_least(0))->capture_default_str();
+      ->check(whole_number(0));
+  command->add_option("--answers", o->answers, "So many questions; 0: none")
+      ->check(whole_number(0))
+      ->capture_default_str();
   add_phase_options(*command, *o);
   o->engine.add_to(*command);
   command->add_flag("--json", o->json, "As JSON");

@@ -8,6 +8,7 @@
 
 #include "artifact/reader.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/progress_bar.h"
 #include "ir/printer.h"
@@ -61,7 +62,7 @@ std::map<std::string, std::string> activations_of(const ir::Graph& graph) {
   return formats;
 }
 
-void print_json(const Artifact& artifact, bool verified) {
+void report_json(const Artifact& artifact, bool verified) {
   const ArtifactHead& h = artifact.head();
   Json methods = Json::array(), segments = Json::array(), weights = Json::array(), figures = Json::object();
   for (const ir::Graph& g : h.methods) {
@@ -137,36 +138,32 @@ void print_json(const Artifact& artifact, bool verified) {
                        {"repetition_penalty", h.generation.repetition_penalty}}},
                      {"recipe", recipe.ok() ? *recipe : Json(h.recipe)},
                      {"figures", figures}};
-  fmt::print("{}\n", dump_json(json, 2));
+  show_json(json, 2);
 }
 
-void print_text(const Artifact& artifact, bool verified) {
+void report_text(const Artifact& artifact, bool verified) {
   const ArtifactHead& h = artifact.head();
   const ModelInfo& m = h.model;
-  fmt::print("{}: {}, by {}, for {}\n", artifact.path().string(), format_bytes(artifact.file_size()), h.producer,
-             h.target);
-  fmt::print("checksums {}\n\n", verified ? "verified" : "of the weights not looked at");
-  fmt::print("model      {} ({}), {:.1f} M parameters\n", m.name, m.architecture,
-             static_cast<double>(m.parameters) / 1e6);
-  fmt::print("           {} layers, hidden {}, {} query and {} key heads of {}, vocabulary {}\n", m.layers,
-             m.hidden_size, m.heads, m.kv_heads, m.head_dim, m.vocab_size);
-  fmt::print("mode       {}, context {}\n", mode_of(h), h.methods.front().context);
+  show("{}: {}, by {}, for {}", artifact.path().string(), format_bytes(artifact.file_size()), h.producer, h.target);
+  show("checksums {}", verified ? "verified" : "of the weights not looked at");
+  show_line("");
+  show("model      {} ({}), {:.1f} M parameters", m.name, m.architecture, static_cast<double>(m.parameters) / 1e6);
+  show("           {} layers, hidden {}, {} query and {} key heads of {}, vocabulary {}", m.layers, m.hidden_size,
+       m.heads, m.kv_heads, m.head_dim, m.vocab_size);
+  show("mode       {}, context {}", mode_of(h), h.methods.front().context);
   for (const ir::Graph& g : h.methods) {
-    fmt::print("method     {}: {} token{} per call, {} ops\n", g.name, g.tokens, g.tokens == 1 ? "" : "s",
-               g.ops.size());
+    show("method     {}: {} token{} per call, {} ops", g.name, g.tokens, g.tokens == 1 ? "" : "s", g.ops.size());
   }
   for (const ir::Tensor& t : h.methods.front().tensors) {
     if (t.role != ir::TensorRole::kInput && t.role != ir::TensorRole::kOutput && t.name != "k_cache.0") continue;
-    fmt::print("           {} {}: {} [{}]\n", tensor_role_name(t.role), t.name, dtype_name(t.dtype),
-               fmt::join(t.shape, ", "));
+    show("           {} {}: {} [{}]", tensor_role_name(t.role), t.name, dtype_name(t.dtype), fmt::join(t.shape, ", "));
   }
   if (!h.shards.empty()) {
-    fmt::print("device     SoC {}, Hexagon V{}, QNN {} ({}), {}\n", h.device.soc_model, h.device.arch,
-               h.device.core_version, h.device.build_id,
-               h.device.weight_shared ? "one set of weights" : "weights not shared");
+    show("device     SoC {}, Hexagon V{}, QNN {} ({}), {}", h.device.soc_model, h.device.arch, h.device.core_version,
+         h.device.build_id, h.device.weight_shared ? "one set of weights" : "weights not shared");
   }
   for (const Shard& shard : h.shards) {
-    fmt::print("shard      {}: {}, {} graphs\n", shard.name, format_bytes(shard.binary.size), shard.graphs.size());
+    show("shard      {}: {}, {} graphs", shard.name, format_bytes(shard.binary.size), shard.graphs.size());
   }
   std::map<std::string, std::pair<size_t, uint64_t>> formats;
   for (const WeightEntry& w : h.weights) {
@@ -177,14 +174,14 @@ void print_text(const Artifact& artifact, bool verified) {
     bytes += w.bytes();
   }
   for (const auto& [name, count] : formats) {
-    fmt::print("weights    {}: {} matrices, {}\n", name, count.first, format_bytes(count.second));
+    show("weights    {}: {} matrices, {}", name, count.first, format_bytes(count.second));
   }
   std::map<std::string, size_t> roundings;
   for (const auto& [weight, format] : activations_of(h.methods.front())) ++roundings[format];
-  for (const auto& [format, count] : roundings) fmt::print("inputs     {}: {} layers\n", format, count);
-  fmt::print("text       {}, {}\n", h.text.has_tokenizer ? "tokenizer" : "no tokenizer",
-             h.text.chat_template.empty() ? "no chat template" : "chat template");
-  for (const Figure& f : h.figures) fmt::print("figure     {} {:.4g}\n", f.name, f.value);
+  for (const auto& [format, count] : roundings) show("inputs     {}: {} layers", format, count);
+  show("text       {}, {}", h.text.has_tokenizer ? "tokenizer" : "no tokenizer",
+       h.text.chat_template.empty() ? "no chat template" : "chat template");
+  for (const Figure& f : h.figures) show("figure     {} {:.4g}", f.name, f.value);
 }
 
 void run(const Options& o) {
@@ -196,11 +193,11 @@ void run(const Options& o) {
     }
   }
   if (o.dump_ir) {
-    for (const ir::Graph& graph : artifact.head().methods) fmt::print("{}\n", ir::to_text(graph));
+    for (const ir::Graph& graph : artifact.head().methods) write_stdout(printable_lines(ir::to_text(graph)) + "\n");
   } else if (o.json) {
-    print_json(artifact, !o.no_verify);
+    report_json(artifact, !o.no_verify);
   } else {
-    print_text(artifact, !o.no_verify);
+    report_text(artifact, !o.no_verify);
   }
 }
 

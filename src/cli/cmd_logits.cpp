@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/interrupt.h"
+#include "cli/validators.h"
 #include "eval/tested_model.h"
 
 namespace tandem {
@@ -16,7 +17,7 @@ namespace {
 
 struct Options {
   std::string model;
-  std::vector<int32_t> tokens;
+  std::vector<std::string> tokens;
   std::string out;
   std::string phase;
   std::string recipe;
@@ -50,6 +51,8 @@ void check_out(const Options& o) {
 }
 
 void run(const Options& o) {
+  const std::vector<int64_t> numbers = parse_number_list(o.tokens);
+  const std::vector<int32_t> tokens(numbers.begin(), numbers.end());
   check_out(o);
   TestedModelOptions options;
   if (!o.phase.empty()) options.phase = value_or_fail(parse_phase(o.phase));
@@ -57,13 +60,13 @@ void run(const Options& o) {
   options.engine = o.engine.options();
   options.checkpoint = o.checkpoint;
   options.config_name = o.config;
-  options.context = static_cast<int64_t>(o.tokens.size());
+  options.context = static_cast<int64_t>(tokens.size());
   options.stop = &interrupt_flag();
   watch_interrupts();
   const auto model = value_or_fail(TestedModel::open(o.model, options));
   AtomicFile file = value_or_fail(AtomicFile::create(o.out));
-  ok_or_fail(file.write(npy_header(o.tokens.size(), static_cast<size_t>(model->vocab_size()))));
-  ok_or_fail(model->score(o.tokens, [&](size_t, std::span<const float> logits) -> Status {
+  ok_or_fail(file.write(npy_header(tokens.size(), static_cast<size_t>(model->vocab_size()))));
+  ok_or_fail(model->score(tokens, [&](size_t, std::span<const float> logits) -> Status {
     if (interrupted()) return cancelled("stopped; nothing was written");
     return file.write({reinterpret_cast<const uint8_t*>(logits.data()), logits.size_bytes()});
   }));
@@ -79,10 +82,17 @@ void add_logits_command(CLI::App& app) {
       "Example:\n  tandem logits models/demo --tokens 1,404,1055 --out logits.npy\n"
       "The file is float32 [tokens, vocabulary].");
   command->add_option("MODEL", o->model, "A checkpoint's folder (run by the reference) or a compiled file")->required();
-  command->add_option("--tokens", o->tokens, "Token ids, separated by commas")->delimiter(',')->required();
+  command->add_option("--tokens", o->tokens, "Token ids, separated by commas")
+      ->check(number_list(0))
+      ->type_name("N,N")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->required();
   command->add_option("--out", o->out, "The .npy file to write")->required();
-  command->add_option("--phase", o->phase,
-                      "float, qdq (fake-quantized) or device; default: float for a folder, device for a file");
+  command
+      ->add_option("--phase", o->phase,
+                   "float, qdq (fake-quantized) or device; default: float for a folder, device for a file")
+      ->check(accepted_by(parse_phase));
   command->add_option("--recipe", o->recipe, "For the phase qdq of a folder; default: w4");
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
   command->add_option("--checkpoint", o->checkpoint,

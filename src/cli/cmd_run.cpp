@@ -2,15 +2,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <memory>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/generation_flags.h"
+#include "cli/input.h"
 #include "cli/interrupt.h"
 
 namespace tandem {
@@ -26,11 +24,11 @@ struct Options {
 
 std::string read_prompt(const Options& o, bool given) {
   if (given) return o.prompt;
-  if (isatty(STDIN_FILENO) == 1) fail(invalid_argument("no prompt; give one with -p TEXT or on standard input"));
-  return {std::istreambuf_iterator<char>(std::cin), {}};
+  if (isatty(STDIN_FILENO) == 1) refuse("no prompt; give one with -p TEXT or on standard input");
+  return value_or_fail(read_stdin());
 }
 
-void print_json(const GenerateResult& r, uint64_t seed) {
+void report_json(const GenerateResult& r, uint64_t seed) {
   const Json json = {{"text", r.text},
                      {"reasoning", r.reasoning},
                      {"tokens", r.tokens},
@@ -40,12 +38,13 @@ void print_json(const GenerateResult& r, uint64_t seed) {
                      {"first_token_seconds", r.first_token_seconds},
                      {"decode_seconds", r.decode_seconds},
                      {"seed", seed}};
-  fmt::print("{}\n", dump_json(json));
+  show_json(json);
 }
 
 void run(const Options& o, bool prompt_given) {
+  o.generation.check();
   const std::string prompt = read_prompt(o, prompt_given);
-  if (prompt.empty()) fail(invalid_argument("the prompt is empty; give some text with -p"));
+  if (prompt.empty()) refuse("the prompt is empty; give some text with -p");
   const auto engine = value_or_fail(Engine::load(o.file, o.generation.engine.options()));
   const auto session = value_or_fail(engine->new_session());
   GenerateOptions options = o.generation.apply(*engine);
@@ -68,24 +67,25 @@ void run(const Options& o, bool prompt_given) {
       messages.push_back({"user", prompt});
       return session->generate_chat(messages, options, stream);
     }
-    TANDEM_ASSIGN(const std::vector<int32_t> tokens, engine->encode(prompt, true));
+    TANDEM_ASSIGN(const std::vector<int32_t> tokens, o.generation.encode(*engine, prompt, true));
     return session->generate(tokens, options, stream);
   };
   const auto result = generate();
   on_interrupt(nullptr, nullptr);
   printer.finish();
+  check_output();
   if (!result.ok()) {
-    if (printer.printed()) std::fputc('\n', stdout);
+    if (printer.printed()) write_stdout("\n");
     fail(result.error());
   }
   if (o.json) {
-    print_json(*result, options.sampler.seed);
+    report_json(*result, options.sampler.seed);
   } else {
-    std::fputc('\n', stdout);
-    std::fflush(stdout);
-    if (!o.quiet) fmt::print(stderr, "\n[{}; seed {}]\n", describe(*result), options.sampler.seed);
+    write_stdout("\n");
+    check_output();
+    if (!o.quiet) write_stderr(fmt::format("\n[{}; seed {}]\n", describe(*result), options.sampler.seed));
   }
-  if (result->finish == FinishReason::kCancelled && interrupted()) throw CLI::RuntimeError(130);
+  if (result->finish == FinishReason::kCancelled && interrupted()) throw CLI::RuntimeError(interrupt_exit_code());
 }
 
 }  // namespace
@@ -95,7 +95,10 @@ void add_run_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Answer one prompt");
   command->footer(
       "Example:\n  tandem run demo.tdm -p \"Tell me a story about a fox named Leo.\" --seed 7\n"
-      "The answer goes to standard output, the figures to standard error.");
+      "The answer goes to standard output, the figures to standard error. On a terminal, control characters in the\n"
+      "answer are shown as text (\\x1b); a pipe or a file gets it byte for byte.\n"
+      "Exit status: 0 there is an answer, 1 there is none, 2 the options make no sense, 130, 143 or 129 stopped by\n"
+      "Ctrl-C, SIGTERM or SIGHUP; what was generated until then is printed.");
   command->add_option("FILE", o->file, "A compiled file")->required();
   CLI::Option* prompt = command->add_option("-p,--prompt", o->prompt, "The prompt; default: standard input");
   command->add_flag("--json", o->json, "One JSON object at the end instead of a stream of text");

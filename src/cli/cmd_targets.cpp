@@ -1,6 +1,4 @@
 // tandem targets: what a compile can be for.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 
 #include "base/json.h"
@@ -33,18 +31,21 @@ void run(bool json) {
       list.push_back(std::move(item));
       continue;
     }
-    fmt::print("{}  ({} back end)\n  {}\n", t.name, t.backend, t.description);
+    show("{}  ({} back end)", t.name, t.backend);
+    show("  {}", t.description);
     if (t.is_npu()) {
-      fmt::print("  SoC {}, Hexagon V{}, {} MB of VTCM; prefill and decode {}\n", t.soc_model, t.arch, t.vtcm_mb,
-                 t.shares_weights ? "share weights" : "cannot share weights: use --mode kv or --unshared");
+      show("  SoC {}, Hexagon V{}, {} MB of VTCM; prefill and decode {}", t.soc_model, t.arch, t.vtcm_mb,
+           t.shares_weights ? "share weights" : "cannot share weights: use --mode kv or --unshared");
     }
-    fmt::print("  weights: {}\n  KV cache: {}{}\n", weights, kv, t.updates_cache_in_place ? ", updated in place" : "");
+    show("  weights: {}", weights);
+    show("  KV cache: {}{}", kv, t.updates_cache_in_place ? ", updated in place" : "");
   }
   if (json) {
-    fmt::print("{}\n", dump_json(list, 2));
+    show_json(list, 2);
   } else {
-    fmt::print("\nNPUs: a graph has at most {} MB, a shard {} MB; docs/targets.md has the rules.\n",
-               kNpuGraphLimit >> 20, kNpuShardLimit >> 20);
+    show_line("");
+    show("NPUs: a graph has at most {} MB, a shard {} MB; docs/targets.md has the rules.", kNpuGraphLimit >> 20,
+         kNpuShardLimit >> 20);
   }
 }
 

@@ -1,9 +1,6 @@
 // tandem template: what a chat template makes of messages.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 #include <memory>
 
 #include "artifact/reader.h"
@@ -11,6 +8,7 @@
 #include "base/mapped_file.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/load_tokenizer.h"
 #include "text/chat_template.h"
 
@@ -20,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using jinja::Value;
 
-constexpr uint64_t kMaxMessages = uint64_t{64} << 20;
+constexpr uint64_t kMaxMessages = kMaxInput;
 
 struct Options {
   std::string source;
@@ -31,10 +29,7 @@ struct Options {
 
 // A file's text; "-" is standard input.
 Result<std::string> read_input(const std::string& path, uint64_t limit) {
-  if (path != "-") return read_text_file(path, limit);
-  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
-  if (text.size() > limit) return resource_exhausted("standard input is larger than {} bytes", limit);
-  return text;
+  return path == "-" ? read_stdin(limit) : read_text_file(path, limit);
 }
 
 // The template of a folder needs no weights, and no config.json.
@@ -102,7 +97,7 @@ Result<std::string> render(const Options& o) {
 
 void run(const Options& o) {
   const std::string text = value_or_fail(render(o));
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) fail(io_error("the output cannot be written"));
+  show_data(text);
 }
 
 }  // namespace
@@ -126,7 +121,8 @@ void add_template_command(CLI::App& app) {
       "Examples:\n  tandem template checkpoint/ --messages chat.json --add-generation-prompt\n"
       "  echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | tandem template chat.jinja --messages - --vars "
       "vars.json\n"
-      "The text is printed as it is, without a newline at the end. A template that refuses the messages says why on\n"
+      "The text is printed as it is, without a newline at the end; only on a terminal are control characters but\n"
+      "newlines and tabs shown as text (\\x1b). A template that refuses the messages says why on\n"
       "standard error, and the exit status is 1.");
   command->callback([o] { run(*o); });
 }

@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <iostream>
 #include <memory>
 #include <string>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/load_tokenizer.h"
 
 namespace tandem {
@@ -21,7 +20,16 @@ struct TokenizeOptions {
   bool jsonl = false;
   bool special = false;
   bool skip_special = false;
+  bool no_parse_special = false;
 };
+
+Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, const std::string& text,
+                                    const TokenizeOptions& options) {
+  const OriginSpan all{0, text.size(), Origin::kData};
+  EncodeOptions encoding{.add_special = options.special};
+  if (options.no_parse_special) encoding.origins = {&all, 1};
+  return tokenizer.encode(text, encoding);
+}
 
 // ASCII only: many readers take U+2028 and its like for the end of a line.
 std::string json_text(const std::string& text) {
@@ -34,7 +42,7 @@ Result<std::string> tokenize_line(const Tokenizer& tokenizer, const std::string&
   TANDEM_ASSIGN(const std::optional<std::string> text, json_string(input, "text"));
   std::vector<int32_t> ids;
   if (text) {
-    TANDEM_ASSIGN(ids, tokenizer.encode(*text, options.special));
+    TANDEM_ASSIGN(ids, encode(tokenizer, *text, options));
   } else {
     if (!input.is_object() || !input.contains("ids")) {
       return invalid_argument("it is not an object with a string \"text\" or with a list \"ids\"");
@@ -50,22 +58,22 @@ Result<std::string> tokenize_line(const Tokenizer& tokenizer, const std::string&
 }
 
 void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options) {
-  std::ios::sync_with_stdio(false);
-  std::string line;
-  for (size_t number = 1; std::getline(std::cin, line); ++number) {
-    Result<std::string> output = tokenize_line(tokenizer, line, options);
+  LineReader lines;
+  for (size_t number = 1;; ++number) {
+    const std::optional<std::string> line = value_or_fail(lines.next());
+    if (!line) return;
+    Result<std::string> output = tokenize_line(tokenizer, *line, options);
     if (!output.ok()) fail(with_context(std::move(output).error(), "line {} of the input", number));
-    std::fwrite(output->data(), 1, output->size(), stdout);
+    write_stdout(*output);
     // Somebody may be waiting for this answer before they send the next line.
-    if (std::cin.rdbuf()->in_avail() <= 0) std::fflush(stdout);
-    if (std::ferror(stdout) != 0) fail(io_error("the output cannot be written"));
+    if (!lines.has_line()) flush_stdout();
+    if (output_failed()) return;
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail(io_error("the output cannot be written"));
 }
 
 void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
   if (options.jsonl == has_prompt) {
-    fail(invalid_argument("tokenize needs either -p TEXT or --jsonl, with lines {{\"text\": …}} on the input"));
+    refuse("tokenize needs either -p TEXT or --jsonl, with lines {\"text\": …} on the input");
   }
   const Result<Tokenizer> tokenizer = load_tokenizer(options.model);
   if (!tokenizer.ok()) fail(tokenizer.error());
@@ -73,9 +81,9 @@ void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
     tokenize_lines(*tokenizer, options);
     return;
   }
-  const Result<std::vector<int32_t>> ids = tokenizer->encode(options.prompt, options.special);
+  const Result<std::vector<int32_t>> ids = encode(*tokenizer, options.prompt, options);
   if (!ids.ok()) fail(ids.error());
-  fmt::print("{}\n", fmt::join(*ids, " "));
+  write_stdout(fmt::format("{}\n", fmt::join(*ids, " ")));
 }
 
 }  // namespace
@@ -92,6 +100,8 @@ void add_tokenize_command(CLI::App& app) {
                     R"(Read lines {"text": …} or {"ids": […]} and write lines {"ids": […], "decoded": …}, in order)");
   command->add_flag("--special", options->special,
                     "Add what the tokenizer puts around a text, such as <|begin_of_text|>");
+  command->add_flag("--no-parse-special", options->no_parse_special,
+                    "The text of special tokens is ordinary text, as in what `run` and `chat` are given");
   command->add_flag("--skip-special", options->skip_special, "Leave special tokens out of what is decoded");
   command->footer(
       "Examples:\n  tandem tokenize checkpoint/ -p \"Once upon a time\"\n"

@@ -1,18 +1,20 @@
 #include "cli/commands.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
+
+#include "cli/interrupt.h"
 
 namespace tandem {
 
 void fail(const Error& error) {
-  std::fflush(stdout);
-  fmt::print(stderr, "error: {}\n", error.message);
-  throw CLI::RuntimeError(error.code == ErrorCode::kCancelled ? 130 : 1);
+  check_output();  // Where results cannot be written, that is the reason for whatever else went wrong.
+  note_error(error.message);
+  throw CLI::RuntimeError(error.code == ErrorCode::kCancelled ? interrupt_exit_code() : 1);
 }
 
-void warn(std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }
+void refuse(std::string_view message) {
+  note_error(message);
+  throw CLI::RuntimeError(2);
+}
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "cli/output.h"
 #include "tandem/status.h"
 
 namespace CLI {
@@ -12,8 +13,10 @@ class App;
 namespace tandem {
 
 // Prints one line "error: …" and ends the command with exit status 1 (by throwing CLI::RuntimeError, which main() turns
-// into the status); 130 if the error is that the user stopped it, as shells expect.
+// into the status); 128 + the signal if the error is that somebody stopped it, as shells expect.
 [[noreturn]] void fail(const Error& error);
+// The same for options that make no sense, alone or together: exit status 2, as for those that the parser refuses.
+[[noreturn]] void refuse(std::string_view message);
 
 // The value of a Result, or fail().
 template <typename T>
@@ -24,8 +27,6 @@ T value_or_fail(Result<T> result) {
 inline void ok_or_fail(const Status& status) {
   if (!status.ok()) fail(status.error());
 }
-// A line "warning: …" on standard error.
-void warn(std::string_view message);
 
 void add_compile_command(CLI::App& app);
 void add_run_command(CLI::App& app);

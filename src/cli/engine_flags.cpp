@@ -4,14 +4,17 @@
 
 #include "backends/qnn/api/power.h"
 #include "cli/commands.h"
+#include "cli/validators.h"
 
 namespace tandem {
 
 void EngineFlags::add_to(CLI::App& command) {
-  command.add_option("--threads", threads, "Threads; default: all cores");
+  command.add_option("--threads", threads, "Threads; 0, the default: one per core")
+      ->check(whole_number(0, kMaxThreads));
   command.add_option("--qnn-libs", qnn_libs,
                      "Folder of Qualcomm's libQnnHtp.so; default: TANDEM_QNN_LIBS, build/qnn, the Python package");
   command.add_option("--profile", profile, "How fast an NPU is clocked: burst, sustained, balanced, power_saver")
+      ->check(accepted_by(qnn::parse_performance_profile))
       ->capture_default_str();
   command.add_flag("--signed-pd", signed_pd, "Run in a signed process on the NPU's DSP");
 }

@@ -10,15 +10,38 @@
 #include "cli/validators.h"
 
 namespace tandem {
+namespace {
+
+// Far beyond what changes anything, and far from where a float ends.
+constexpr double kMaxTemperature = 1e6;
+constexpr double kMaxPenalty = 1e6;
+
+}  // namespace
 
 void GenerationFlags::add_to(CLI::App& command) {
-  command.add_option("-n,--max-tokens", max_tokens, "At most so many new tokens")->check(at_least(1));
-  command.add_option("--temperature", temperature, "0: always the most likely token; default: the model's");
-  command.add_option("--top-k", top_k, "Choose among the k most likely; 0: all");
-  command.add_option("--top-p", top_p, "Choose among the most likely that together have this probability");
-  command.add_option("--min-p", min_p, "Leave out what has less than this share of the best one's probability");
-  command.add_option("--repetition-penalty", repetition_penalty, "Above 1: less repetition");
-  command.add_option("--seed", seed, "For the same answer again; default: random");
+  command
+      .add_option("-n,--max-tokens", max_tokens, "At most so many new tokens; default: the model's, or until it stops")
+      ->check(whole_number(1));
+  command.add_option("--temperature", temperature, "0: always the most likely token; default: the model's")
+      ->check(real_number(0.0, kMaxTemperature));
+  command.add_option("--top-k", top_k, "Choose among the k most likely; 0: all; default: the model's")
+      ->check(whole_number(0));
+  command
+      .add_option("--top-p", top_p,
+                  "Choose among the most likely that together have this probability, above 0 and up to 1 (all); "
+                  "default: the model's")
+      ->check(real_number_above(0.0, 1.0));
+  command
+      .add_option("--min-p", min_p,
+                  "Leave out what has less than this share of the best one's probability, 0 (nothing) to 1; default: "
+                  "the model's")
+      ->check(real_number(0.0, 1.0));
+  command
+      .add_option("--repetition-penalty", repetition_penalty,
+                  "Above 1: less repetition; 1: off; below: more of it; default: the model's")
+      ->check(real_number_above(0.0, kMaxPenalty));
+  command.add_option("--seed", seed, "For the same answer again, 0 to 2^64 - 1; default: random")
+      ->check(any_unsigned());
   command.add_option("--stop", stop, "Text that ends the answer; may be given several times")
       ->take_all()
       ->allow_extra_args(false);
@@ -26,6 +49,9 @@ void GenerationFlags::add_to(CLI::App& command) {
   command.add_flag("--ignore-eos", ignore_eos, "Go on after the end of the text");
   command.add_option("--system", system, "A system message before the conversation");
   command.add_flag("--no-template", no_template, "The text as it is, without the model's chat template");
+  command.add_flag("--parse-special", parse_special,
+                   "Let the text of special tokens in prompts and messages become these tokens; whoever writes such a "
+                   "text can then forge turns of the conversation");
   command
       .add_option("--var", variables,
                   "NAME=VALUE for the chat template, such as enable_thinking=false: JSON, or else a text; may be given "
@@ -44,7 +70,7 @@ std::string variables_json(const std::vector<std::string>& variables) {
   for (const std::string& variable : variables) {
     const size_t equals = variable.find('=');
     if (equals == std::string::npos || equals == 0) {
-      fail(invalid_argument("--var {} should be NAME=VALUE, such as enable_thinking=false", variable));
+      refuse(fmt::format("--var {} should be NAME=VALUE, such as enable_thinking=false", variable));
     }
     const std::string value = variable.substr(equals + 1);
     json += json.empty() ? "{" : ",";
@@ -56,6 +82,15 @@ std::string variables_json(const std::vector<std::string>& variables) {
 
 }  // namespace
 
+void GenerationFlags::check() const {
+  if (greedy && temperature.value_or(0.0f) != 0.0f) {
+    refuse(fmt::format("--greedy and --temperature {} contradict each other; leave one out", *temperature));
+  }
+  if (no_template && !system.empty()) refuse("--system makes no sense with --no-template");
+  if (no_template && !variables.empty()) refuse("--var makes no sense with --no-template");
+  variables_json(variables);
+}
+
 GenerateOptions GenerationFlags::apply(const Engine& loaded) const {
   GenerateOptions options = loaded.default_options();
   if (max_tokens) options.max_new_tokens = *max_tokens;
@@ -65,17 +100,26 @@ GenerateOptions GenerationFlags::apply(const Engine& loaded) const {
   s.top_p = top_p.value_or(s.top_p);
   s.min_p = min_p.value_or(s.min_p);
   s.repetition_penalty = repetition_penalty.value_or(s.repetition_penalty);
-  if (greedy && temperature.value_or(0.0f) != 0.0f) {
-    fail(invalid_argument("--greedy and --temperature {} contradict each other; leave one out", *temperature));
-  }
   if (greedy) s.temperature = 0.0f;
   s.seed = seed ? *seed : std::random_device{}();
   options.stop_strings = stop;
   options.ignore_eos = ignore_eos;
+  options.parse_special = parse_special;
   options.template_variables = variables_json(variables);
-  if (no_template && !system.empty()) fail(invalid_argument("--system makes no sense with --no-template"));
-  if (no_template && !variables.empty()) fail(invalid_argument("--var makes no sense with --no-template"));
   return options;
+}
+
+Result<std::vector<int32_t>> GenerationFlags::encode(const Engine& loaded, const std::string& text,
+                                                     bool add_special) const {
+  TANDEM_ASSIGN(std::vector<int32_t> tokens, loaded.encode(text, add_special, parse_special));
+  if (parse_special) return tokens;
+  TANDEM_ASSIGN(const std::vector<int32_t> parsed, loaded.encode(text, add_special, /*parse_special=*/true));
+  if (parsed != tokens) {
+    fmt::print(stderr,
+               "note: the prompt has the text of special tokens, which is taken as ordinary text; --parse-special makes "
+               "tokens of it\n");
+  }
+  return tokens;
 }
 
 std::string describe(const GenerateResult& r) {

@@ -28,14 +28,19 @@ struct GenerationFlags {
   bool ignore_eos = false;
   std::string system;                  // A message before the conversation.
   bool no_template = false;            // The text as it is.
+  bool parse_special = false;          // Text may become special tokens.
   std::vector<std::string> variables;  // Of the template: NAME=VALUE.
   bool hide_reasoning = false;
   EngineFlags engine;
 
   void add_to(CLI::App& command);
   ShowReasoning show_reasoning() const { return hide_reasoning ? ShowReasoning::kHide : ShowReasoning::kYes; }
+  // Refuses what contradicts itself, before anything is loaded.
+  void check() const;
   // The model's own defaults, with what was given put over them. Without a seed, a random one.
   GenerateOptions apply(const Engine& loaded) const;
+  // The tokens of a text for --no-template. Says so on standard error if it spells special tokens that stay text.
+  Result<std::vector<int32_t>> encode(const Engine& loaded, const std::string& text, bool add_special) const;
 };
 
 // "12 prompt tokens in 8 ms (1500/s), first token after 9 ms; 180 tokens at 950/s; stopped: stop"

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "base/printable.h"
+#include "cli/output.h"
 
 namespace tandem {
 
 using Clock = std::chrono::steady_clock;
+
+// Longer ones would break the line, and \r goes back to the start of the last line only.
+constexpr size_t kMaxStage = 32;
 
 ProgressBar::ProgressBar(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
 
@@ -23,7 +27,7 @@ void ProgressBar::update(const Progress& progress) {
   stage_ = progress.stage;
   const double share = static_cast<double>(progress.done) / static_cast<double>(progress.total);
   if (!terminal_) {
-    if (new_stage) fmt::print(stderr, "[{:3.0f}%] {}\n", 100.0 * share, stage_);
+    if (new_stage) note("[{:3.0f}%] {}", 100.0 * share, shortened(stage_, kMaxStage * 4));
     return;
   }
   using namespace std::chrono_literals;
@@ -38,15 +42,13 @@ void ProgressBar::update(const Progress& progress) {
   }
   constexpr int kWidth = 30;
   const int filled = static_cast<int>(share * kWidth);
-  fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {:3.0f}%  {}  {}", "", filled, "", kWidth - filled, 100.0 * share,
-             stage_, left);
-  std::fflush(stderr);
+  write_stderr(fmt::format("\r\033[K[{:#<{}}{:.<{}}] {:3.0f}%  {}  {}", "", filled, "", kWidth - filled, 100.0 * share,
+                           shortened(printable(stage_), kMaxStage), left));
 }
 
 void ProgressBar::finish() {
   if (!drawn_) return;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  write_stderr("\r\033[K");
   drawn_ = false;
 }
 

@@ -1,21 +1,47 @@
-// Checks of option values whose messages a person can read.
+// Checks of option values, strict and with messages that a person can read. CLI11's own reading of numbers takes -1 for
+// an unsigned one, 2^64 for 2^64 - 1, 0x10, " 5", nan and inf; these take none of that.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
 
 namespace tandem {
 
-// A whole number of at least `least`. (CLI11's own PositiveNumber prints the largest double in full.)
-inline CLI::Validator at_least(int64_t least) {
-  return CLI::Validator(
-      [least](const std::string& text) {
-        int64_t value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= least) return std::string();
-        return text + " is not a whole number of at least " + std::to_string(least);
-      },
-      ">=" + std::to_string(least));
+// More than any count that a user can mean, and small enough to add and multiply two of them.
+inline constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
+inline constexpr int64_t kMaxThreads = 1024;
+
+// A whole number from `least` to `most`, in decimal digits.
+CLI::Validator whole_number(int64_t least, int64_t most = kMaxCount);
+// Any number of 64 bits without a sign.
+CLI::Validator any_unsigned();
+// A decimal number from `least` to `most`, which may be infinite; never infinite or NaN itself.
+CLI::Validator real_number(double least, double most);
+// The same, but above `least`.
+CLI::Validator real_number_above(double least, double most);
+// Whole numbers from `least` to `most`, separated by commas; none is empty.
+CLI::Validator number_list(int64_t least, int64_t most = kMaxCount);
+// The numbers of values that number_list() has let through.
+std::vector<int64_t> parse_number_list(const std::vector<std::string>& values);
+// Names separated by commas; none is empty.
+CLI::Validator name_list();
+std::vector<std::string> parse_name_list(const std::vector<std::string>& values);
+
+// What `parse`, which gives a Result, takes; its message says what is wrong with the rest.
+template <typename Parse>
+CLI::Validator accepted_by(Parse parse, const std::string& description = "") {
+  const auto check = [parse](const std::string& text) {
+    const auto parsed = parse(text);
+    return parsed.ok() ? std::string() : parsed.error().message;
+  };
+  return {check, description};
 }
+
+// Refuses empty values for all options of a command but those named: "" is a shell's variable that was never set more
+// often than it is meant, and it would silently stand for the default.
+void refuse_empty_values(CLI::App& command, const std::vector<std::string>& may_be_empty);
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 
 #include "artifact/writer.h"
 #include "base/error.h"
+#include "base/guarded.h"
 #include "base/json.h"
 #include "base/version.h"
 #include "compiler/calibration_input.h"
@@ -93,13 +94,15 @@ Status compile_for_cpu(CompileJob& job) {
 
 Result<CompileReport> compile(const std::filesystem::path& checkpoint, const std::filesystem::path& output,
                               const CompileOptions& options) {
-  TANDEM_ASSIGN(const std::unique_ptr<CompileJob> job, CompileJob::open(checkpoint, output, options));
-  TANDEM_TRY(job->target().is_npu() ? compile_for_npu(*job) : compile_for_cpu(*job));
-  // Only for the summary: the file is there, whole and synced.
-  std::error_code error;
-  const auto size = std::filesystem::file_size(output, error);
-  job->report().file_size = error ? 0 : size;
-  return std::move(job->report());
+  return guarded([&]() -> Result<CompileReport> {
+    TANDEM_ASSIGN(const std::unique_ptr<CompileJob> job, CompileJob::open(checkpoint, output, options));
+    TANDEM_TRY(job->target().is_npu() ? compile_for_npu(*job) : compile_for_cpu(*job));
+    // Only for the summary: the file is there, whole and synced.
+    std::error_code error;
+    const auto size = std::filesystem::file_size(output, error);
+    job->report().file_size = error ? 0 : size;
+    return std::move(job->report());
+  });
 }
 
 }  // namespace tandem

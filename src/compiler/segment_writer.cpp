@@ -20,7 +20,8 @@ Error stopped_error() { return cancelled("stopped; the same command goes on wher
 
 bool is_intact(const std::filesystem::path& path, const FinishedSegment& finished) {
   const auto file = MappedFile::open(path);
-  return file.ok() && file->bytes().size() == finished.size && hash_bytes(file->bytes()) == finished.hash;
+  return file.ok() && file->bytes().size() == finished.size && hash_bytes(file->bytes()) == finished.hash &&
+         file->check().ok();
 }
 
 void SegmentWriter::tell(const std::string& stage) const {
@@ -52,6 +53,7 @@ Result<SegmentFile> SegmentWriter::finish(size_t index) {
   TANDEM_TRY(write(path, segment, report));
   TANDEM_ASSIGN(const MappedFile file, MappedFile::open(path));
   const FinishedSegment done{file.bytes().size(), hash_bytes(file.bytes()), source, report};
+  TANDEM_TRY(file.check());
   TANDEM_TRY(work_.add(segment.name, done));
   total_.add(report);
   return SegmentFile{segment.name, path, done.hash};

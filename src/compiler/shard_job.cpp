@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/guarded.h"
 #include "compiler/source_hash.h"
 #include "models/checkpoint_weights.h"
 #include "models/sliced_weights.h"
@@ -158,7 +159,9 @@ Result<std::vector<ir::Graph>> build_static_methods(const ModelPlan& plan, const
   return graphs;
 }
 
-Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view)>& stage) {
+namespace {
+
+Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::string_view)>& stage) {
   const Clock::time_point start = Clock::now();
   TANDEM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(job.checkpoint, {job.config_name}));
   TANDEM_ASSIGN(const ModelPlan plan, plan_model(checkpoint));
@@ -206,6 +209,15 @@ Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(
   result.peak_memory = peak_memory();
   result.seconds = seconds_since(start);
   return result;
+}
+
+}  // namespace
+
+Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view)>& stage) {
+  return guarded([&] {
+    return run_job(
+        job, stage ? stage : [](std::string_view) {});
+  });
 }
 
 }  // namespace tandem

@@ -20,14 +20,16 @@ class ArtifactWeights final : public WeightProvider {
     if (entry == nullptr) return not_found("the weight \"{}\" is absent", name);
     TANDEM_ASSIGN(const cpu::PackedMatrix matrix, cpu::bind_matrix(*entry, artifact_));
     for (int64_t r = 0; r < rows; ++r) cpu::unpack_row(matrix, row_begin + r, out + r * matrix.cols);
-    return ok_status();
+    return artifact_.check();
   }
 
   Result<std::vector<float>> read_vector(std::string_view name) const override {
     const VectorEntry* entry = artifact_.find_vector(name);
     if (entry == nullptr) return not_found("the vector \"{}\" is absent", name);
     const auto* values = reinterpret_cast<const float*>(artifact_.bytes(entry->data).data());
-    return std::vector<float>(values, values + entry->length);
+    std::vector<float> read(values, values + entry->length);
+    TANDEM_TRY(artifact_.check());
+    return read;
   }
 
  private:

@@ -39,7 +39,8 @@ class CompiledModel final : public TestedModel {
   int64_t context() const override { return engine_->context(); }
   int64_t longest_call() const override { return engine_->table().methods().back().tokens; }
   Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const override {
-    return engine_->encode(text, add_special);
+    // What is measured is compared with the hub's tokenizers.
+    return engine_->encode(text, add_special, /*parse_special=*/true);
   }
   Result<std::string> decode(std::span<const int32_t> tokens) const override { return engine_->decode(tokens, true); }
   Result<std::string> render_chat(std::span<const Message> messages, bool prompt) const override {

@@ -2,28 +2,25 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/checked.h"
 #include "base/error.h"
 
 namespace tandem {
-namespace {
-
-// Whether an op looks at all slots of a cache, written or not.
-bool reads_whole(const ir::Graph& graph, ir::TensorId state) {
-  return std::ranges::any_of(
-      graph.ops, [&](const ir::Op& op) { return op.kind == ir::OpKind::kAppendRows && op.inputs[0] == state; });
-}
-
-}  // namespace
-
 AlignedMemory allocate_aligned(uint64_t size) {
-  // Not cleared on purpose: fresh pages stay out of memory until they are used, and a state is only ever read where it
-  // has been written.
   auto* memory = static_cast<uint8_t*>(std::aligned_alloc(64, round_up(size == 0 ? 1 : size, 64)));
   return AlignedMemory(memory);
+}
+
+std::shared_ptr<uint8_t> allocate_zeroed(uint64_t size) {
+  constexpr uint64_t kAlignment = 64;
+  if (size > UINT64_MAX - kAlignment) return nullptr;
+  void* memory = std::calloc(1, size + kAlignment);
+  if (memory == nullptr) return nullptr;
+  const std::shared_ptr<void> owner(memory, FreeDeleter());
+  const uint64_t address = round_up(reinterpret_cast<uintptr_t>(memory), kAlignment);
+  return {owner, reinterpret_cast<uint8_t*>(address)};
 }
 
 uint64_t tensor_bytes(const ir::Tensor& tensor) {
@@ -59,17 +56,14 @@ Result<MethodMemory> MethodMemory::allocate(Program& program) {
         }
       }
       const bool fits = bytes <= limit - memory.total_bytes_;
+      // Attention computes with slots that are masked too, and drops what comes of it: what they hold must be numbers.
       std::shared_ptr<uint8_t> block = fits ? program.allocate_shared(bytes) : nullptr;
-      if (block == nullptr && fits) {
-        // Not make_shared: the block comes aligned, from allocate_aligned().
-        if (AlignedMemory plain = allocate_aligned(bytes)) block = {plain.release(), FreeDeleter()};
-      }
+      if (block != nullptr && is_state) std::memset(block.get(), 0, bytes);
+      if (block == nullptr && fits) block = allocate_zeroed(bytes);
       if (block == nullptr) {
         return resource_exhausted("no memory for {} bytes of \"{}\"; use a shorter context or a smaller KV format",
                                   bytes, tensor.name);
       }
-      // Masked slots are multiplied by nothing, but multiplied: they must not hold what is no number.
-      if (is_state && reads_whole(graph, static_cast<ir::TensorId>(i))) std::memset(block.get(), 0, bytes);
       memory.total_bytes_ += bytes;
       bindings.data[i] = block.get();
       if (is_state) {

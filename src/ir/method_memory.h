@@ -21,6 +21,9 @@ using AlignedMemory = std::unique_ptr<uint8_t[], FreeDeleter>;
 // `size` bytes, 64-byte aligned, not cleared. Null if there is no memory.
 AlignedMemory allocate_aligned(uint64_t size);
 
+// The same, all zeros. Of large blocks no page is in memory until it is written: the system has zeros at hand.
+std::shared_ptr<uint8_t> allocate_zeroed(uint64_t size);
+
 uint64_t tensor_bytes(const ir::Tensor& tensor);
 
 // The memory that this machine has. What asks for more is refused before it is allocated: the system would often grant

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/printable.h"
+
 namespace tandem::ir {
 namespace {
 
@@ -43,17 +45,20 @@ std::string attributes_of(const OpAttributes& a) {
 }  // namespace
 
 std::string to_text(const Graph& graph) {
-  std::string text = fmt::format("graph {} tokens={} context={}\n", graph.name, graph.tokens, graph.context);
+  std::string text = fmt::format("graph {} tokens={} context={}\n", printable(graph.name), graph.tokens, graph.context);
   for (const Tensor& t : graph.tensors) {
     if (t.role == TensorRole::kActivation) continue;
-    text += fmt::format("  {:6} %{}: {}\n", tensor_role_name(t.role), t.name, type_of(t));
+    text += fmt::format("  {:6} %{}: {}\n", tensor_role_name(t.role), printable(t.name), type_of(t));
   }
   for (const Op& op : graph.ops) {
     std::string outputs, inputs;
     for (const TensorId id : op.outputs) {
-      outputs += fmt::format("{}%{}: {}", outputs.empty() ? "" : ", ", graph.at(id).name, type_of(graph.at(id)));
+      outputs +=
+          fmt::format("{}%{}: {}", outputs.empty() ? "" : ", ", printable(graph.at(id).name), type_of(graph.at(id)));
     }
-    for (const TensorId id : op.inputs) inputs += fmt::format("{}%{}", inputs.empty() ? "" : ", ", graph.at(id).name);
+    for (const TensorId id : op.inputs) {
+      inputs += fmt::format("{}%{}", inputs.empty() ? "" : ", ", printable(graph.at(id).name));
+    }
     text += fmt::format("  {}{}{}({}){}\n", outputs, outputs.empty() ? "" : " = ", op_kind_name(op.kind), inputs,
                         attributes_of(op.attributes));
   }

@@ -28,11 +28,13 @@ Status CheckpointWeights::read_rows(std::string_view name, int64_t row_begin, in
   const WeightSource* source = plan_.find_weight(name);
   if (source == nullptr) return internal_error("no weight is named \"{}\"", name);
   return visit_rows(
-      *source, row_begin, rows, [&](const SourcePiece& piece, int64_t first, int64_t count, int64_t done) {
+      *source, row_begin, rows, [&](const SourcePiece& piece, int64_t first, int64_t count, int64_t done) -> Status {
         auto tensor = checkpoint_.tensor(piece.tensor);
         if (!tensor.ok()) return tensor.status();
-        return read_rows_f32(*tensor, first, count,
-                             std::span(out + done * source->cols, static_cast<size_t>(count * source->cols)));
+        TANDEM_TRY(checkpoint_.check(*tensor));
+        TANDEM_TRY(read_rows_f32(*tensor, first, count,
+                                 std::span(out + done * source->cols, static_cast<size_t>(count * source->cols))));
+        return checkpoint_.check(*tensor);
       });
 }
 
@@ -42,7 +44,9 @@ Result<std::vector<float>> CheckpointWeights::read_vector(std::string_view name)
   if (source->tensor.empty()) return source->values;
   TANDEM_ASSIGN(const TensorView tensor, checkpoint_.tensor(source->tensor));
   std::vector<float> values(static_cast<size_t>(source->length));
+  TANDEM_TRY(checkpoint_.check(tensor));
   TANDEM_TRY(read_rows_f32(tensor, source->begin, source->length, values));
+  TANDEM_TRY(checkpoint_.check(tensor));
   return values;
 }
 

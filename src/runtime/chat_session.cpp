@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/guarded.h"
+#include "base/scope_exit.h"
 #include "runtime/reasoning_splitter.h"
 #include "runtime/token_runner.h"
 #include "text/sampler.h"
@@ -17,13 +19,15 @@ namespace {
 // Turns tokens into text that may be shown: whole characters, nothing of a stop string, reasoning apart.
 class TextStream {
  public:
-  TextStream(const std::optional<Tokenizer>& tokenizer, StopStrings stops, ReasoningSplitter splitter,
-             const GenerateOptions& options, const StreamCallback& callback, GenerateResult& result)
-      : stops_(std::move(stops)),
+  TextStream(const LoadedEngine& engine, StopStrings stops, ReasoningSplitter splitter, const GenerateOptions& options,
+             const StreamCallback& callback, GenerateResult& result)
+      : artifact_(engine.artifact()),
+        stops_(std::move(stops)),
         splitter_(std::move(splitter)),
         on_reasoning_(options.on_reasoning),
         callback_(callback),
         result_(result) {
+    const std::optional<Tokenizer>& tokenizer = engine.tokenizer();
     if (!tokenizer) return;
     decoder_.emplace(*tokenizer);
     if (!splitter_.splits()) return;
@@ -34,7 +38,7 @@ class TextStream {
   }
 
   // False: the callback wants no more.
-  bool push(int32_t token) {
+  Result<bool> push(int32_t token) {
     if (!decoder_) return true;
     std::string piece = decoder_->push(token);
     // Special tokens are not shown, but these say where the reasoning is.
@@ -43,23 +47,32 @@ class TextStream {
     }
     return emit(splitter_.push(stops_.push(piece)));
   }
-  bool finish() {
+  Result<bool> finish() {
     if (!decoder_) return true;
     std::string rest = stops_.push(decoder_->flush());
     rest += stops_.flush();
-    const bool wanted = emit(splitter_.push(rest));
-    return emit(splitter_.flush()) && wanted;
+    TANDEM_ASSIGN(const bool wanted, emit(splitter_.push(rest)));
+    TANDEM_ASSIGN(const bool still_wanted, emit(splitter_.flush()));
+    return still_wanted && wanted;
   }
   const std::optional<std::string>& reached() const { return stops_.reached(); }
 
  private:
-  bool emit(const ReasoningSplitter::Pieces& pieces) {
+  Result<bool> emit(const ReasoningSplitter::Pieces& pieces) {
+    if (pieces.reasoning.empty() && pieces.answer.empty()) return true;
+    TANDEM_TRY(artifact_.check());  // The words come out of the mapped file.
     result_.reasoning += pieces.reasoning;
     result_.text += pieces.answer;
-    if (!pieces.reasoning.empty() && on_reasoning_ && !on_reasoning_(pieces.reasoning)) return false;
-    return pieces.answer.empty() || !callback_ || callback_(pieces.answer);
+    TANDEM_ASSIGN(const bool wanted, show(on_reasoning_, pieces.reasoning));
+    if (!wanted) return false;
+    return show(callback_, pieces.answer);
+  }
+  static Result<bool> show(const StreamCallback& callback, std::string_view piece) {
+    if (piece.empty() || !callback) return true;
+    return guarded_callback([&] { return callback(piece); });
   }
 
+  const Artifact& artifact_;
   std::optional<StreamDecoder> decoder_;
   StopStrings stops_;
   ReasoningSplitter splitter_;
@@ -78,43 +91,70 @@ class ChatSession final : public Session {
 
   Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                   const StreamCallback& callback) override {
-    cancel_.store(false);
-    return run(prompt, 0, ReasoningSplitter(), options, callback);
+    return alone([&]() -> Result<GenerateResult> {
+      cancel_.store(false);
+      return run(prompt, 0, ReasoningSplitter(), options, callback);
+    });
   }
 
   Result<GenerateResult> generate_from(std::span<const int32_t> tokens, const GenerateOptions& options,
                                        const StreamCallback& callback) override {
-    return go_on_from(tokens, ReasoningSplitter(), options, callback);
+    return alone([&] { return go_on_from(tokens, ReasoningSplitter(), options, callback); });
   }
 
   Result<GenerateResult> generate_chat(std::span<const Message> messages, const GenerateOptions& options,
                                        const StreamCallback& callback) override {
-    TANDEM_ASSIGN(const std::string text, engine_->render_chat(messages, true, options.template_variables));
-    // Templates write their own special tokens; the tokenizer adds none.
-    TANDEM_ASSIGN(const std::vector<int32_t> tokens, engine_->encode(text, false));
-    return go_on_from(tokens, ReasoningSplitter::after_prompt(text), options, callback);
+    return alone([&]() -> Result<GenerateResult> {
+      TANDEM_ASSIGN(const LoadedEngine::ChatPrompt prompt,
+                    engine_->chat_prompt(messages, true, options.template_variables, options.parse_special));
+      return go_on_from(prompt.tokens, ReasoningSplitter::after_prompt(prompt.text), options, callback);
+    });
   }
 
   void cancel() override { cancel_.store(true); }
   std::span<const int32_t> tokens() const override { return history_; }
 
   Status rewind(int64_t length) override {
-    if (length < 0 || length > static_cast<int64_t>(history_.size())) {
-      return invalid_argument("cannot go back to {} tokens: the session has {}", length, history_.size());
-    }
-    history_.resize(static_cast<size_t>(length));
-    runner_.rewind(length);
-    return ok_status();
+    return alone([&]() -> Status {
+      if (length < 0 || length > static_cast<int64_t>(history_.size())) {
+        return invalid_argument("cannot go back to {} tokens: the session has {}", length, history_.size());
+      }
+      go_back(length);
+      return ok_status();
+    });
   }
 
   Status score(std::span<const int32_t> tokens,
                const std::function<Status(size_t, std::span<const float>)>& on_row) override {
-    TANDEM_TRY(engine_->verify_weights());
-    cancel_.store(false);
-    return feed(tokens, TokenRunner::Logits::kAll, on_row);
+    return alone([&]() -> Status {
+      TANDEM_TRY(engine_->verify_weights());
+      cancel_.store(false);
+      if (!on_row) return feed(tokens, TokenRunner::Logits::kNone, {});
+      return feed(tokens, TokenRunner::Logits::kAll, [&](size_t index, std::span<const float> logits) -> Status {
+        TANDEM_ASSIGN(Status status, guarded_callback([&] { return on_row(index, logits); }));
+        return status;
+      });
+    });
   }
 
  private:
+  // One call at a time: a second one, from a callback of the first or from another thread, is refused and does no harm.
+  template <typename Call>
+  auto alone(Call&& call) -> decltype(call()) {
+    return guarded([&]() -> decltype(call()) {
+      if (in_call_.test_and_set(std::memory_order_acquire)) {
+        return invalid_argument("the session is in another call; wait until that has returned");
+      }
+      const ScopeExit leave([&] { in_call_.clear(std::memory_order_release); });
+      return call();
+    });
+  }
+
+  void go_back(int64_t length) {
+    history_.resize(static_cast<size_t>(length));
+    runner_.rewind(length);
+  }
+
   // Makes the session hold exactly these tokens and generates from there.
   Result<GenerateResult> go_on_from(std::span<const int32_t> tokens, ReasoningSplitter splitter,
                                     const GenerateOptions& options, const StreamCallback& callback) {
@@ -128,17 +168,18 @@ class ChatSession final : public Session {
     cancel_.store(false);
     auto common = static_cast<size_t>(std::ranges::mismatch(history_, tokens).in2 - tokens.begin());
     common = std::min(common, tokens.size() - 1);  // The last one is computed again, for its logits.
-    TANDEM_TRY(rewind(static_cast<int64_t>(common)));
+    go_back(static_cast<int64_t>(common));
     return run(tokens.subspan(common), static_cast<int64_t>(common), std::move(splitter), options, callback);
   }
 
-  // Computes tokens and keeps the history equal to what is in the cache, also after an error.
+  // Computes tokens and keeps the history equal to what is in the cache, also after an error or an
+  // exception.
   Status feed(std::span<const int32_t> tokens, TokenRunner::Logits wanted, const TokenRunner::RowCallback& on_row) {
-    const auto before = static_cast<size_t>(runner_.position());
-    const Status status = runner_.feed(tokens, wanted, cancel_, on_row);
-    const size_t computed = static_cast<size_t>(runner_.position()) - before;
-    history_.insert(history_.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(computed));
-    return status;
+    const ScopeExit keep_history([&, before = runner_.position()] {
+      const int64_t computed = runner_.position() - before;
+      history_.insert(history_.end(), tokens.begin(), tokens.begin() + computed);  // It has room for the context.
+    });
+    return runner_.feed(tokens, wanted, cancel_, on_row);
   }
 
   Result<GenerateResult> run(std::span<const int32_t> prompt, int64_t reused, ReasoningSplitter splitter,
@@ -153,27 +194,26 @@ class ChatSession final : public Session {
     GenerateResult result;
     result.reused_tokens = reused;
     result.prompt_tokens = static_cast<int64_t>(prompt.size());
-    TextStream stream(engine_->tokenizer(), std::move(stops), std::move(splitter), options, callback, result);
+    TextStream stream(*engine_, std::move(stops), std::move(splitter), options, callback, result);
     const auto keep = [&](size_t, std::span<const float> logits) {
       logits_ = logits;
       return ok_status();
     };
     wanted_ = sampler.takes_best() && runner_.picks_best() ? TokenRunner::Logits::kBest : TokenRunner::Logits::kLast;
     const int64_t start_position = runner_.position();
+    ScopeExit restore([&] { go_back(start_position); });
     if (Status status = feed(prompt, wanted_, keep); !status.ok()) {
       if (status.error().code == ErrorCode::kCancelled) {
         result.finish = FinishReason::kCancelled;
         result.prompt_tokens = runner_.position() - start_position;
+        restore.cancel();
         return result;
       }
-      TANDEM_TRY(rewind(start_position));
       return std::move(status).error();
     }
     result.prompt_seconds = seconds_since(start);
-    if (Status status = generate_tokens(options, sampler, stream, start, keep, result); !status.ok()) {
-      TANDEM_TRY(rewind(start_position));
-      return std::move(status).error();
-    }
+    TANDEM_TRY(generate_tokens(options, sampler, stream, start, keep, result));
+    restore.cancel();
     return result;
   }
 
@@ -204,7 +244,8 @@ class ChatSession final : public Session {
         break;
       }
       result.tokens.push_back(token);
-      if (!stream.push(token)) {
+      TANDEM_ASSIGN(const bool wanted, stream.push(token));
+      if (!wanted) {
         result.finish = FinishReason::kCancelled;
         break;
       }
@@ -227,7 +268,8 @@ class ChatSession final : public Session {
       }
     }
     if (first != Clock::time_point()) result.decode_seconds = seconds_since(first);
-    if (!stream.finish() && result.finish != FinishReason::kStop) result.finish = FinishReason::kCancelled;
+    TANDEM_ASSIGN(const bool wanted, stream.finish());
+    if (!wanted && result.finish != FinishReason::kStop) result.finish = FinishReason::kCancelled;
     if (stream.reached()) {
       result.finish = FinishReason::kStop;
       result.stop_string = *stream.reached();
@@ -241,13 +283,16 @@ class ChatSession final : public Session {
   std::span<const float> logits_;                            // Of the token computed last, in the runner's memory.
   TokenRunner::Logits wanted_ = TokenRunner::Logits::kLast;  // What the running call picks tokens from.
   std::atomic<bool> cancel_{false};
+  std::atomic_flag in_call_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Session>> make_session(std::shared_ptr<LoadedEngine> engine) {
-  TANDEM_ASSIGN(TokenRunner runner, TokenRunner::create(engine->program(), engine->table()));
-  return std::unique_ptr<Session>(std::make_unique<ChatSession>(std::move(engine), std::move(runner)));
+  return guarded([&]() -> Result<std::unique_ptr<Session>> {
+    TANDEM_ASSIGN(TokenRunner runner, TokenRunner::create(engine->program(), engine->table()));
+    return std::unique_ptr<Session>(std::make_unique<ChatSession>(std::move(engine), std::move(runner)));
+  });
 }
 
 }  // namespace tandem

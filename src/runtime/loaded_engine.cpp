@@ -5,6 +5,7 @@
 #include "backends/cpu/execute/program.h"
 #include "backends/qnn/execute/program.h"
 #include "base/error.h"
+#include "base/guarded.h"
 #include "runtime/chat_session.h"
 
 namespace tandem {
@@ -44,23 +45,28 @@ const char* finish_reason_name(FinishReason reason) {
 }
 
 Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path, const EngineOptions& options) {
-  TANDEM_ASSIGN(std::shared_ptr<LoadedEngine> engine, LoadedEngine::load(path, options));
-  return std::shared_ptr<Engine>(std::move(engine));
+  auto engine = LoadedEngine::load(path, options);
+  if (!engine.ok()) return std::move(engine).error();
+  return std::shared_ptr<Engine>(std::move(engine).value());
 }
 
 Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const std::filesystem::path& path,
                                                          const EngineOptions& options,
                                                          const ProgramMaker& make_program) {
-  if (options.threads < 0 || options.threads > 1024) {
-    return invalid_argument("{} threads make no sense; give 1 to 1024, or 0 for all cores", options.threads);
-  }
-  TANDEM_ASSIGN(Artifact artifact, Artifact::open(path));
-  std::shared_ptr<LoadedEngine> engine(new LoadedEngine(std::move(artifact), options));
-  if (Status status = engine->bind(make_program); !status.ok()) {
-    return with_context(std::move(status).error(), "{}", path.string());
-  }
-  if (options.verify == VerifyWeights::kAtLoad) TANDEM_TRY(engine->verify_weights());
-  return engine;
+  return guarded([&]() -> Result<std::shared_ptr<LoadedEngine>> {
+    if (options.threads < 0 || options.threads > 1024) {
+      return invalid_argument("{} threads make no sense; give 1 to 1024, or 0 for all cores", options.threads);
+    }
+    TANDEM_ASSIGN(Artifact artifact, Artifact::open(path));
+    std::shared_ptr<LoadedEngine> engine(new LoadedEngine(std::move(artifact), options));
+    if (Status status = engine->bind(make_program); !status.ok()) {
+      TANDEM_TRY(engine->artifact_.check());
+      return with_context(std::move(status).error(), "{}", path.string());
+    }
+    TANDEM_TRY(engine->artifact_.check());
+    if (options.verify == VerifyWeights::kAtLoad) TANDEM_TRY(engine->verify_weights());
+    return engine;
+  });
 }
 
 Result<std::unique_ptr<Program>> LoadedEngine::load_program() {
@@ -101,6 +107,7 @@ Status LoadedEngine::bind(const ProgramMaker& make_program) {
   return ok_status();
 }
 
+// An exception leaves the flag as it was: the next call compares.
 Status LoadedEngine::verify_weights() {
   std::call_once(verify_once_, [this] {
     if (options_.verify != VerifyWeights::kNever) verified_ = compare_checksums();
@@ -143,20 +150,66 @@ GenerateOptions LoadedEngine::default_options() const {
   return options;
 }
 
-Result<std::vector<int32_t>> LoadedEngine::encode(std::string_view text, bool add_special) const {
-  if (!tokenizer_) return unsupported("the file has no tokenizer; give token ids");
-  return tokenizer_->encode(text, add_special);
+// The tokenizer reads its tables in the mapped file: what it makes of one that has changed is not given out.
+template <typename Call>
+auto LoadedEngine::with_tokenizer(Call&& call) const -> decltype(call()) {
+  return guarded([&]() -> decltype(call()) {
+    TANDEM_TRY(artifact_.check());
+    auto result = call();
+    TANDEM_TRY(artifact_.check());
+    return result;
+  });
+}
+
+const ControlTokens* LoadedEngine::control_tokens() const {
+  std::call_once(control_once_, [this] {
+    if (chat_template_ != nullptr) control_ = tokenizer_->control_tokens(chat_template_->source());
+  });
+  return &control_;
+}
+
+Result<std::vector<int32_t>> LoadedEngine::encode(std::string_view text, bool add_special, bool parse_special) const {
+  return with_tokenizer([&]() -> Result<std::vector<int32_t>> {
+    if (!tokenizer_) return unsupported("the file has no tokenizer; give token ids");
+    if (parse_special) return tokenizer_->encode(text, add_special);
+    const OriginSpan all{0, text.size(), Origin::kData};
+    return tokenizer_->encode(text, {add_special, {&all, 1}, control_tokens()});
+  });
+}
+
+Result<LoadedEngine::ChatPrompt> LoadedEngine::chat_prompt(std::span<const Message> messages,
+                                                           bool add_generation_prompt, std::string_view variables,
+                                                           bool parse_special) const {
+  return with_tokenizer([&]() -> Result<ChatPrompt> {
+    if (chat_template_ == nullptr) return chat_template_error_;
+    TANDEM_ASSIGN(jinja::MarkedText text, chat_template_->render_marked(messages, add_generation_prompt, variables));
+    std::vector<OriginSpan> origins;
+    if (!parse_special) origins = text.spans();
+    // Templates write their own special tokens; the tokenizer adds none.
+    TANDEM_ASSIGN(std::vector<int32_t> tokens, tokenizer_->encode(text.bytes(), {false, origins, control_tokens()}));
+    return ChatPrompt{std::move(text).take(), std::move(tokens)};
+  });
+}
+
+Result<std::vector<int32_t>> LoadedEngine::encode_chat(std::span<const Message> messages, bool add_generation_prompt,
+                                                       std::string_view variables, bool parse_special) const {
+  TANDEM_ASSIGN(ChatPrompt prompt, chat_prompt(messages, add_generation_prompt, variables, parse_special));
+  return std::move(prompt.tokens);
 }
 
 Result<std::string> LoadedEngine::decode(std::span<const int32_t> tokens, bool skip_special) const {
-  if (!tokenizer_) return unsupported("the file has no tokenizer");
-  return tokenizer_->decode(tokens, skip_special);
+  return with_tokenizer([&]() -> Result<std::string> {
+    if (!tokenizer_) return unsupported("the file has no tokenizer");
+    return tokenizer_->decode(tokens, skip_special);
+  });
 }
 
 Result<std::string> LoadedEngine::render_chat(std::span<const Message> messages, bool add_generation_prompt,
                                               std::string_view variables) const {
-  if (chat_template_ == nullptr) return chat_template_error_;
-  return chat_template_->render(messages, add_generation_prompt, variables);
+  return guarded([&]() -> Result<std::string> {
+    if (chat_template_ == nullptr) return chat_template_error_;
+    return chat_template_->render(messages, add_generation_prompt, variables);
+  });
 }
 
 }  // namespace tandem

@@ -11,6 +11,7 @@
 #include "runtime/method_table.h"
 #include "tandem/engine.h"
 #include "text/chat_template.h"
+#include "text/token_rules.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
@@ -31,12 +32,22 @@ class LoadedEngine final : public Engine {
   int threads() const override { return pool_.size(); }
   GenerateOptions default_options() const override;
   bool has_tokenizer() const override { return tokenizer_.has_value(); }
-  Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const override;
+  Result<std::vector<int32_t>> encode(std::string_view text, bool add_special,
+                                      bool parse_special = false) const override;
+  Result<std::vector<int32_t>> encode_chat(std::span<const Message> messages, bool add_generation_prompt,
+                                           std::string_view variables = {}, bool parse_special = false) const override;
   Result<std::string> decode(std::span<const int32_t> tokens, bool skip_special) const override;
   Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt,
                                   std::string_view variables = {}) const override;
   std::span<const int32_t> eos_tokens() const override { return artifact_.head().text.eos_ids; }
 
+  // A conversation as text and as tokens.
+  struct ChatPrompt {
+    std::string text;
+    std::vector<int32_t> tokens;
+  };
+  Result<ChatPrompt> chat_prompt(std::span<const Message> messages, bool add_generation_prompt,
+                                 std::string_view variables, bool parse_special) const;
   const Artifact& artifact() const { return artifact_; }
   Program& program() { return *program_; }
   ThreadPool& pool() { return pool_; }
@@ -51,6 +62,10 @@ class LoadedEngine final : public Engine {
   Status bind(const ProgramMaker& make_program);
   Result<std::unique_ptr<Program>> load_program();
   Status compare_checksums();
+  template <typename Call>
+  auto with_tokenizer(Call&& call) const -> decltype(call());
+  // What the chat template names, found out when it is first needed.
+  const ControlTokens* control_tokens() const;
 
   EngineOptions options_;
   Artifact artifact_;
@@ -60,6 +75,8 @@ class LoadedEngine final : public Engine {
   std::optional<Tokenizer> tokenizer_;
   std::unique_ptr<ChatTemplate> chat_template_;
   Error chat_template_error_;  // Why there is none.
+  mutable std::once_flag control_once_;
+  mutable ControlTokens control_;
   std::once_flag verify_once_;
   Status verified_;
 };

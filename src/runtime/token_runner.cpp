@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/scope_exit.h"
 
 namespace tandem {
 
@@ -91,13 +92,15 @@ Status TokenRunner::compute_anew(const std::atomic<bool>& stop) {
   const int64_t end = position_;
   // Left as it is after an error: the next call begins again.
   is_stale_ = true;
-  position_ = written_ = 0;
   const std::vector<int32_t> tokens(history_.begin(), history_.begin() + end);
-  Status status = compute(tokens, Logits::kNone, stop, {});
-  position_ = end;
-  history_.assign(tokens.begin(), tokens.end());
-  is_stale_ = !status.ok();
-  return status;
+  position_ = written_ = 0;
+  const ScopeExit restore([&] {
+    position_ = end;
+    history_.assign(tokens.begin(), tokens.end());  // It has room for the context.
+  });
+  TANDEM_TRY(compute(tokens, Logits::kNone, stop, {}));
+  is_stale_ = false;
+  return ok_status();
 }
 
 Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop,
@@ -115,6 +118,8 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
     bindings.first_row = static_cast<int64_t>(first);
     bindings.rows = static_cast<int64_t>(count - first);
     bindings.best = is_last && wanted == Logits::kBest ? &best_ : nullptr;
+    // Whatever becomes of the call, slots of these positions may have been written.
+    written_ = std::max(written_, position_ + static_cast<int64_t>(count));
     TANDEM_TRY(context_->run(method.index, bindings));
     if (observer_) {
       TANDEM_TRY(observer_({program_->method(method.index), method, bindings, static_cast<int64_t>(count)}));
@@ -125,7 +130,6 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
       history_.insert(history_.end(), part.begin(), part.end());
     }
     position_ += static_cast<int64_t>(count);
-    written_ = std::max(written_, position_);
     if (wanted != Logits::kBest) TANDEM_TRY(read_rows(method, first, done, count, on_row));
     done += count;
   }

@@ -51,14 +51,16 @@ AddedTokenMatcher::AddedTokenMatcher(const TokenizerBlob& blob, bool normalized)
   }
 }
 
-std::optional<AddedRecord> AddedTokenMatcher::longest_at(const TokenizerBlob& blob, std::string_view text) const {
+std::optional<AddedRecord> AddedTokenMatcher::longest_at(const TokenizerBlob& blob, std::string_view whole, size_t at,
+                                                         const SectionRules* rules) const {
+  const std::string_view text = whole.substr(at);
   auto [begin, end] = by_first_byte_[static_cast<uint8_t>(text[0])];
   std::optional<AddedRecord> best;
   // All records in [begin, end) share their first `depth` bytes with the text; the shortest comes first.
   for (size_t depth = 1; begin < end; ++depth) {
     const AddedRecord first = blob.added_token(normalized_, begin);
     if (first.content.size() == depth) {
-      best = first;
+      if (rules == nullptr || !rules->refuses(first.id, at, at + depth)) best = first;
       ++begin;
     }
     if (depth >= text.size()) break;
@@ -83,13 +85,13 @@ std::optional<AddedRecord> AddedTokenMatcher::longest_at(const TokenizerBlob& bl
 }
 
 void AddedTokenMatcher::split(const TokenizerBlob& blob, std::string_view text,
-                              std::vector<TextSection>& sections) const {
+                              std::vector<TextSection>& sections, const SectionRules* rules) const {
   size_t done = 0;  // Everything before is in a section.
   if (count_ > 0) {
     for (size_t at = 0; at < text.size();) {
       const Range& range = by_first_byte_[static_cast<uint8_t>(text[at])];
       std::optional<AddedRecord> found;
-      if (range.begin != range.end) found = longest_at(blob, text.substr(at));
+      if (range.begin != range.end) found = longest_at(blob, text, at, rules);
       if (!found) {
         ++at;
         continue;

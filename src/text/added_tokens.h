@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/token_rules.h"
 #include "text/tokenizer_blob.h"
 
 namespace tandem {
@@ -24,8 +25,10 @@ class AddedTokenMatcher {
   AddedTokenMatcher(const TokenizerBlob& blob, bool normalized);
 
   bool empty() const { return count_ == 0; }
-  // Splits valid UTF-8 into sections, appended to `sections`. Empty runs of text are left out.
-  void split(const TokenizerBlob& blob, std::string_view text, std::vector<TextSection>& sections) const;
+  // Splits valid UTF-8 into sections, appended to `sections`. Empty runs of text are left out. What `rules` refuse is
+  // text, as if the token did not exist there.
+  void split(const TokenizerBlob& blob, std::string_view text, std::vector<TextSection>& sections,
+             const SectionRules* rules = nullptr) const;
 
  private:
   struct Range {
@@ -33,7 +36,9 @@ class AddedTokenMatcher {
     uint32_t end = 0;
   };
 
-  std::optional<AddedRecord> longest_at(const TokenizerBlob& blob, std::string_view text) const;
+  // Of those that begin at `at`.
+  std::optional<AddedRecord> longest_at(const TokenizerBlob& blob, std::string_view text, size_t at,
+                                        const SectionRules* rules) const;
 
   bool normalized_ = false;
   size_t count_ = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tandem/status.h"
+#include "text/token_rules.h"
 #include "text/tokenizer_blob.h"
 
 namespace tandem {
@@ -16,12 +17,15 @@ class BpeEncoder {
  public:
   explicit BpeEncoder(const TokenizerBlob& blob) : blob_(blob) {}
 
-  // Appends the ids of a word: bytes if the tokenizer is byte-level, else UTF-8. Takes time n log n at worst.
-  Status encode(std::string_view word, std::vector<int32_t>& ids);
+  // Appends the ids of a word: bytes if the tokenizer is byte-level, else UTF-8. Takes time n log n at worst. What is
+  // refused is encoded as if it were not in the vocabulary, but what is unknown then still becomes the unknown token,
+  // or bytes.
+  Status encode(std::string_view word, std::vector<int32_t>& ids, const Refusal& refused = {});
 
  private:
   Status start_bytes(std::string_view word);
   Status start_characters(std::string_view word);
+  MergeHit merge(uint32_t left, uint32_t right) const;
   void merge_short();
   void merge_long();
 
@@ -36,6 +40,7 @@ class BpeEncoder {
   };
 
   const TokenizerBlob& blob_;
+  Refusal refused_;  // Of the word that is being encoded.
   std::vector<uint32_t> symbols_;
   std::vector<MergeHit> hits_;  // Of symbol i with its right neighbour; merge_short only.
   std::vector<Link> links_;     // merge_long only, as the heap.

@@ -46,11 +46,26 @@ class ChatTemplate {
   // time for strftime_now. A token that is null is undefined.
   Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt,
                              std::string_view variables = {}) const;
+  // The same with whose words its parts are, for Tokenizer::encode. The template's own, besides what it writes itself:
+  // the file's tokens (bos_token and the like; also given as a variable, if it is the same text), and a role that is a
+  // plain word, of which templates make tokens ('<|' + role + '|>'). What messages of the role "assistant" hold is the
+  // model's; all else in messages and variables is data, keys included.
+  Result<jinja::MarkedText> render_marked(std::span<const Message> messages, bool add_generation_prompt,
+                                          std::string_view variables = {}) const;
   // The same for messages of any form, and variables that are parsed already (a dict or undefined).
   Result<std::string> render(const jinja::Value& messages, bool add_generation_prompt,
                              const jinja::Value& variables) const;
+  Result<jinja::MarkedText> render_marked(const jinja::Value& messages, bool add_generation_prompt,
+                                          const jinja::Value& variables) const;
+
+  // As it was given, with the one for tools and the file's tokens: where a model's control tokens are named.
+  const std::string& source() const { return source_; }
 
  private:
+  // What the caller gives under the name of a variable, as the template gets it.
+  jinja::Value variable(const jinja::Value& name, const jinja::Value& value) const;
+
+  std::string source_;
   jinja::Template text_;
   std::optional<jinja::Template> tool_use_;
   jinja::Value tokens_;  // bos_token and the like.

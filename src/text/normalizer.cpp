@@ -135,6 +135,21 @@ Result<std::string_view> Normalizer::normalize(std::string_view text, std::deque
   return std::string_view(kept.emplace_back(std::move(normalized)));
 }
 
+Result<std::string> Normalizer::normalize_part(std::string_view text, bool is_first, bool is_last) const {
+  std::string result(text);
+  const size_t limit = kMaxShortText + kMaxGrowth * text.size();
+  for (const Step& step : steps_) {
+    if (step.kind == NormalizerKind::kPrepend && !is_first) continue;
+    if (step.kind == NormalizerKind::kStrip) {
+      const uint32_t sides = (is_first ? kStripLeft : 0) | (is_last ? kStripRight : 0);
+      result = std::string(strip(result, step.options & sides));
+      continue;
+    }
+    TANDEM_TRY(apply(step, result, limit));
+  }
+  return result;
+}
+
 Status Normalizer::apply(const Step& step, std::string& text, size_t limit) {
   switch (step.kind) {
     case NormalizerKind::kNfc:

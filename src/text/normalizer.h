@@ -26,6 +26,8 @@ class Normalizer {
   Result<std::string> normalize(std::string_view text) const;
   // The same, but the text itself if it is seen at once that nothing would change; else the form is put into `kept`.
   Result<std::string_view> normalize(std::string_view text, std::deque<std::string>& kept) const;
+  // The form of a part of a text: what steps do at the text's beginning and end is done in its first and last part.
+  Result<std::string> normalize_part(std::string_view text, bool is_first, bool is_last) const;
 
  private:
   struct Step {

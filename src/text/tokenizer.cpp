@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <array>
 #include <deque>
 
 #include "base/error.h"
@@ -8,8 +9,10 @@
 #include "text/bpe.h"
 #include "text/byte_level.h"
 #include "text/decoder.h"
+#include "text/normalized_origins.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
+#include "text/token_rules.h"
 #include "text/tokenizer_blob.h"
 #include "text/tokenizer_json.h"
 #include "text/unigram.h"
@@ -85,7 +88,7 @@ namespace {
 // Encodes the words of one call.
 class WordEncoder {
  public:
-  WordEncoder(const TokenizerBlob& blob, double lowest_score, size_t text_bytes) : cache_(text_bytes) {
+  WordEncoder(const TokenizerBlob& blob, double lowest_score, size_t text_bytes) : text_bytes_(text_bytes) {
     if (blob.model() == ModelKind::kUnigram) {
       unigram_.emplace(blob, lowest_score);
     } else {
@@ -93,19 +96,36 @@ class WordEncoder {
     }
   }
 
-  Status encode(std::string_view word, std::vector<int32_t>& ids) {
-    if (cache_.append(word, ids)) return ok_status();
+  // `origin` is the strictest of the word's section.
+  Status encode(std::string_view word, Origin origin, const TokenRules& rules, std::vector<int32_t>& ids) {
+    WordCache& cache = cache_for(origin);
+    if (cache.append(word, ids)) return ok_status();
     if (word.size() > kMaxWordBytes) {
       return invalid_argument("the text has a word of {} bytes; {} are the most", word.size(), kMaxWordBytes);
     }
     const size_t begin = ids.size();
-    TANDEM_TRY(bpe_ ? bpe_->encode(word, ids) : unigram_->encode(word, ids));
-    cache_.remember(word, begin, ids.size());
+    TANDEM_TRY(encode_word(word, {}, ids));
+    // Only words that would become such a token are encoded in another way than usual.
+    if (origin != Origin::kTemplate && rules.refuses_any(std::span(ids).subspan(begin), origin)) {
+      ids.resize(begin);
+      TANDEM_TRY(encode_word(word, {&rules, origin}, ids));
+    }
+    cache.remember(word, begin, ids.size());
     return ok_status();
   }
 
  private:
-  WordCache cache_;
+  Status encode_word(std::string_view word, const Refusal& refused, std::vector<int32_t>& ids) {
+    return bpe_ ? bpe_->encode(word, ids, refused) : unigram_->encode(word, ids, refused);
+  }
+  WordCache& cache_for(Origin origin) {
+    std::optional<WordCache>& cache = caches_[static_cast<size_t>(origin)];
+    if (!cache) cache.emplace(text_bytes_);
+    return *cache;
+  }
+
+  size_t text_bytes_;
+  std::array<std::optional<WordCache>, 3> caches_;  // By origin: the same word may have other ids.
   std::optional<BpeEncoder> bpe_;
   std::optional<UnigramEncoder> unigram_;
 };
@@ -146,26 +166,42 @@ Result<Tokenizer> Tokenizer::from_blob(std::span<const uint8_t> blob) { return o
 
 std::vector<uint8_t> Tokenizer::serialize() const { return {impl_->blob.bytes().begin(), impl_->blob.bytes().end()}; }
 
+ControlTokens Tokenizer::control_tokens(std::string_view template_sources) const {
+  return ControlTokens(impl_->blob, template_sources);
+}
+
 Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_special) const {
+  return encode(text, EncodeOptions{.add_special = add_special});
+}
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   if (text.size() > kMaxTextBytes) {
     return invalid_argument("a text of {} bytes is too long to tokenize at once; {} are the most", text.size(),
                             kMaxTextBytes);
   }
-  const Impl& impl = *impl_;
+  if (is_valid_utf8(text)) return encode_valid(text, options);
   std::string repaired;
-  if (!is_valid_utf8(text)) {
-    append_utf8_lossy(repaired, text);
-    text = repaired;
-  }
+  append_utf8_lossy(repaired, text);
+  // Where the parts are now is not worth keeping track of: templates write valid text.
+  const OriginSpan all{0, repaired.size(), strictest_origin(options.origins, 0, text.size())};
+  EncodeOptions strict = options;
+  if (!options.origins.empty()) strict.origins = {&all, 1};
+  return encode_valid(repaired, strict);
+}
 
+Result<std::vector<int32_t>> Tokenizer::encode_valid(std::string_view text, const EncodeOptions& options) const {
+  const Impl& impl = *impl_;
+  const std::span<const OriginSpan> origins = options.origins;
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 4 + 16);
-  if (add_special) {
+  if (options.add_special) {
     for (const uint32_t id : impl.blob.prefix()) ids.push_back(static_cast<int32_t>(id));
   }
 
+  const TokenRules rules(impl.blob, options.control);
+  const SectionRules raw_rules{rules, origins};
   std::vector<TextSection> raw_sections;
-  impl.raw.split(impl.blob, text, raw_sections);
+  impl.raw.split(impl.blob, text, raw_sections, origins.empty() ? nullptr : &raw_rules);
 
   std::vector<TextSection> sections;
   std::deque<std::string> normalized;  // Keeps its strings in place: the cache points at words.
@@ -177,8 +213,17 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
       continue;
     }
     TANDEM_ASSIGN(const std::string_view run, impl.normalizer.normalize(raw.text, normalized));
+    const auto raw_begin = static_cast<size_t>(raw.text.data() - text.data());
+    const auto raw_origins = clip_origins(origins, raw_begin, raw_begin + raw.text.size());
+    const Origin origin = strictest_origin(raw_origins, 0, raw.text.size());
     sections.clear();
-    impl.normal.split(impl.blob, run, sections);
+    if (raw_origins.empty() || impl.normal.empty()) {
+      impl.normal.split(impl.blob, run, sections);
+    } else {
+      const auto run_origins = normalized_origins(impl.normalizer, raw.text, raw_origins, run);
+      const SectionRules run_rules{rules, run_origins};
+      impl.normal.split(impl.blob, run, sections, &run_rules);
+    }
     for (const TextSection& section : sections) {
       if (section.token) {
         ids.push_back(static_cast<int32_t>(*section.token));
@@ -187,10 +232,10 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
       if (!pre_tokenizer) pre_tokenizer.emplace(impl.pre_tokenizer);
       const bool at_start = raw.text.data() == text.data() && section.text.data() == run.data();
       TANDEM_ASSIGN(const std::vector<std::string_view>* words, pre_tokenizer->split(section.text, at_start));
-      for (const std::string_view word : *words) TANDEM_TRY(encoder.encode(word, ids));
+      for (const std::string_view word : *words) TANDEM_TRY(encoder.encode(word, origin, rules, ids));
     }
   }
-  if (add_special) {
+  if (options.add_special) {
     for (const uint32_t id : impl.blob.suffix()) ids.push_back(static_cast<int32_t>(id));
   }
   return ids;

@@ -18,12 +18,24 @@
 #include <string_view>
 #include <vector>
 
+#include "base/origin.h"
 #include "tandem/status.h"
 
 namespace tandem {
 
+class ControlTokens;
 class Decoder;
 struct TokenizerSpec;
+
+// How a text is encoded that has parts which may not become control tokens.
+struct EncodeOptions {
+  bool add_special = false;  // As in encode().
+  // Whose words the parts of the text are; what is in none is the template's own. In the model's words no special token
+  // is recognised, in all others' no control token either. A token counts as theirs if one byte of its text is. The text
+  // of what is not recognised is encoded as any other. The unknown token still stands for what no token stands for.
+  std::span<const OriginSpan> origins = {};
+  const ControlTokens* control = nullptr;  // Besides those that are flagged as special; may be null.
+};
 
 // Immutable and thread-safe; copies are cheap and share the tables.
 class Tokenizer {
@@ -46,8 +58,13 @@ class Tokenizer {
 
   // The ids of a text. Bytes that are not UTF-8 count as U+FFFD, as in Rust's from_utf8_lossy (the library takes
   // nothing but valid text). `add_special` puts the tokens around it that the tokenizer's post-processor adds, such as
-  // the beginning of text. Added tokens are recognised in the text either way.
+  // the beginning of text. Added tokens are recognised in the text either way: whoever writes the text can write all
+  // tokens. For text of others there is the second form.
   Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const;
+  Result<std::vector<int32_t>> encode(std::string_view text, const EncodeOptions& options) const;
+
+  // The control tokens of a model that are not flagged as special, by the text of its chat templates.
+  ControlTokens control_tokens(std::string_view template_sources) const;
 
   // The text of the ids. Bytes that make no UTF-8 come out as U+FFFD; ids that are not in use come out as nothing.
   std::string decode(std::span<const int32_t> ids, bool skip_special) const;
@@ -70,6 +87,7 @@ class Tokenizer {
   struct Impl;
   explicit Tokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   static Result<Tokenizer> open(std::vector<uint8_t> owned, std::span<const uint8_t> blob);
+  Result<std::vector<int32_t>> encode_valid(std::string_view text, const EncodeOptions& options) const;
 
   std::shared_ptr<const Impl> impl_;
 };

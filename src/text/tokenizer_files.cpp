@@ -21,10 +21,6 @@ constexpr uint64_t kMaxModelBytes = 256u << 20;
 constexpr const char* kFileNames[] = {"tokenizer.json", "tokenizer.json.gz", "tokenizer.model",
                                       "qwen.tiktoken",  "vocab.json",        "tokenizer.bin"};
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 // What the post-processor adds, where the configuration says so and the files' own default does not hold.
 void apply_bos_and_eos(const TokenizerExtras& extras, TokenizerSpec& spec) {
   const auto id_of = [&](const std::optional<std::string>& token) {
@@ -59,8 +55,8 @@ Result<TokenizerSpec> read_vocab(std::string_view bytes, const std::filesystem::
   const std::filesystem::path merges_path = path.parent_path() / "merges.txt";
   TANDEM_ASSIGN(const bool has_merges, regular_file_exists(merges_path));
   if (!has_merges) return not_found("a vocab.json needs a merges.txt beside it");
-  TANDEM_ASSIGN(const MappedFile merges, MappedFile::open(merges_path));
-  return read_vocab_and_merges(bytes, text_of(merges), extras);
+  TANDEM_ASSIGN(const std::string merges, read_text_file(merges_path, kMaxModelBytes));
+  return read_vocab_and_merges(bytes, merges, extras);
 }
 
 Result<TokenizerSpec> read_tiktoken_file(std::string_view bytes, const std::filesystem::path& path,
@@ -79,9 +75,8 @@ Result<TokenizerSpec> read_tiktoken_file(std::string_view bytes, const std::file
 }
 
 Result<Tokenizer> read_tokenizer_file(const std::filesystem::path& path) {
-  TANDEM_ASSIGN(const MappedFile file, MappedFile::open(path));
-  std::string_view bytes = text_of(file);
-  if (bytes.size() > kMaxModelBytes) return corrupt("{} bytes are more than a tokenizer can have", bytes.size());
+  TANDEM_ASSIGN(const std::string file, read_text_file(path, kMaxModelBytes));
+  std::string_view bytes = file;
   std::string unpacked;
   if (is_gzip(bytes)) {
     TANDEM_ASSIGN(unpacked, gunzip(bytes, kMaxJsonBytes));

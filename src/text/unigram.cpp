@@ -16,7 +16,7 @@ double lowest_score(const TokenizerBlob& blob) {
   return lowest;
 }
 
-Status UnigramEncoder::encode(std::string_view word, std::vector<int32_t>& ids) {
+Status UnigramEncoder::encode(std::string_view word, std::vector<int32_t>& ids, const Refusal& refused) {
   nodes_.assign(word.size() + 1, {0.0, kNoToken, 0});
   const auto offer = [&](size_t begin, size_t end, double score, uint32_t id) {
     Node& node = nodes_[end];
@@ -31,7 +31,7 @@ Status UnigramEncoder::encode(std::string_view word, std::vector<int32_t>& ids) 
       node = blob_.trie_child(*node, static_cast<uint8_t>(word[end]));
       if (!node) break;
       ++end;
-      if (node->id == kNoToken) continue;
+      if (node->id == kNoToken || refused(node->id)) continue;
       offer(begin, end, score + blob_.score(node->id), node->id);
       is_known |= end - begin == length;
     }
@@ -61,17 +61,18 @@ Status UnigramEncoder::encode(std::string_view word, std::vector<int32_t>& ids) 
     const uint32_t id = nodes_[path_[i]].id;
     size_t last = i;
     while (id == blob_.unk_id() && last + 1 < path_.size() && nodes_[path_[last + 1]].id == id) ++last;
-    TANDEM_TRY(append(word.substr(begin, path_[last] - begin), id, ids));
+    TANDEM_TRY(append(word.substr(begin, path_[last] - begin), id, ids, refused));
     begin = path_[last];
     i = last + 1;
   }
   return ok_status();
 }
 
-Status UnigramEncoder::append(std::string_view piece, uint32_t id, std::vector<int32_t>& ids) const {
+Status UnigramEncoder::append(std::string_view piece, uint32_t id, std::vector<int32_t>& ids,
+                              const Refusal& refused) const {
   if (id == blob_.unk_id()) {
     id = find(piece);
-    if (id == kNoToken) {
+    if (id == kNoToken || refused(id)) {
       const auto byte_id = [&](char byte) { return blob_.byte_ids()[static_cast<uint8_t>(byte)]; };
       if (blob_.byte_fallback() &&
           std::none_of(piece.begin(), piece.end(), [&](char byte) { return byte_id(byte) == kNoToken; })) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tandem/status.h"
+#include "text/token_rules.h"
 #include "text/tokenizer_blob.h"
 
 namespace tandem {
@@ -20,8 +21,9 @@ class UnigramEncoder {
   // `lowest` is lowest_score(blob), which takes a look at all tokens.
   UnigramEncoder(const TokenizerBlob& blob, double lowest) : blob_(blob), unknown_score_(lowest - 10.0) {}
 
-  // Appends the ids of a word (valid UTF-8). Takes time n times the length of the longest token.
-  Status encode(std::string_view word, std::vector<int32_t>& ids);
+  // Appends the ids of a word (valid UTF-8). Takes time n times the length of the longest token. What is refused is
+  // encoded as if it were not in the vocabulary, but what is unknown then still becomes the unknown token, or bytes.
+  Status encode(std::string_view word, std::vector<int32_t>& ids, const Refusal& refused = {});
 
  private:
   struct Node {
@@ -30,7 +32,7 @@ class UnigramEncoder {
     uint32_t length;  // Of the best token that ends here; 0 if none does.
   };
 
-  Status append(std::string_view piece, uint32_t id, std::vector<int32_t>& ids) const;
+  Status append(std::string_view piece, uint32_t id, std::vector<int32_t>& ids, const Refusal& refused) const;
   uint32_t find(std::string_view piece) const;
 
   const TokenizerBlob& blob_;

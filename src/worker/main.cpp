@@ -12,7 +12,9 @@
 #include "backends/qnn/api/log.h"
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
+#include "base/program_start.h"
 #include "compiler/shard_job.h"
+#include "tandem/mapping_guard.h"
 
 namespace tandem {
 namespace {
@@ -36,22 +38,25 @@ Status run(const char* job_path, const char* result_path, int stages) {
 }  // namespace tandem
 
 int main(int argc, char** argv) {
+  if (!tandem::reserve_standard_descriptors()) return 1;
+  tandem::ignore_write_signals();
   if (argc != 3) {
     std::fputs("usage: tandem-qnn-worker JOB.json RESULT.json (`tandem compile --target ...` starts it)\n", stderr);
     return 2;
   }
   // Dies with the compile that started it, also if that is killed.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::signal(SIGPIPE, SIG_IGN);
-  // Ctrl-C in a terminal reaches all processes of the group: the one that started us decides.
-  ::signal(SIGINT, SIG_IGN);
+  // Ctrl-C in a terminal, its end, or a service manager's stop reach all processes of the group: the one that started
+  // us decides, and ends us with SIGKILL.
+  for (const int signal : {SIGINT, SIGHUP, SIGTERM}) ::signal(signal, SIG_IGN);
   // The library prints to standard output now and then: that goes to the log, and stages to where it was.
   const int stages = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   if (stages < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
     std::fprintf(stderr, "standard output cannot be moved (%s)\n", std::strerror(errno));
     return 1;
   }
-  const tandem::Status status = tandem::run(argv[1], argv[2], stages);
+  tandem::Status status = tandem::guard_file_mappings();
+  if (status.ok()) status = tandem::run(argv[1], argv[2], stages);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
   const tandem::ErrorCode code = status.error().code;

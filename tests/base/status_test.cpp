@@ -1,13 +1,16 @@
 #include "tandem/status.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <cerrno>
 #include <fstream>
 #include <memory>
 #include <set>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/guarded.h"
 #include "base/version.h"
 
 namespace tandem {
@@ -54,6 +57,68 @@ TEST(Status, ResultsHoldWhatCannotBeCopied) {
   EXPECT_EQ(*value, 7);
 }
 
+// What the object does not hold is empty: no exception, nothing undefined.
+TEST(Status, AskingForTheWrongThingIsHarmless) {
+  const Status good;
+  EXPECT_EQ(good.error().code, ErrorCode::kInternal);
+  EXPECT_EQ(good.error().message, "no error");
+  EXPECT_EQ(Status().error().message, "no error");
+  Result<std::unique_ptr<int>> failed = not_found("nothing");
+  EXPECT_EQ(failed.value(), nullptr);
+  failed.value() = std::make_unique<int>(3);  // Written to nowhere.
+  EXPECT_EQ(*failed, nullptr);
+  EXPECT_EQ(std::as_const(failed).value(), nullptr);
+  EXPECT_EQ(failed.error().message, "nothing");
+  EXPECT_EQ(std::move(failed).value(), nullptr);
+  const Result<std::string> text = not_found("nothing");
+  EXPECT_TRUE(text->empty());
+  Result<std::string> fine = std::string("fine");
+  EXPECT_EQ(fine.error().message, "no error");
+  EXPECT_TRUE(fine.status().ok());
+  const std::string taken = std::move(fine).value();
+  EXPECT_TRUE(fine.ok());  // NOLINT: moved from on purpose.
+  EXPECT_EQ(taken, "fine");
+}
+
+TEST(Guarded, ExceptionsBecomeErrors) {
+  const auto code_of = [](auto&& thrower) {
+    const Result<int> result = guarded([&]() -> Result<int> { return thrower(); });
+    EXPECT_FALSE(result.ok());
+    EXPECT_FALSE(result.error().message.empty());
+    return result.error().code;
+  };
+  EXPECT_EQ(code_of([]() -> int { throw std::bad_alloc(); }), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(code_of([]() -> int { throw std::length_error("too long"); }), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(code_of([]() -> int { throw std::system_error(EAGAIN, std::generic_category()); }),
+            ErrorCode::kResourceExhausted);
+  EXPECT_EQ(code_of([]() -> int { throw std::out_of_range("beyond"); }), ErrorCode::kInternal);
+  EXPECT_EQ(code_of([]() -> int { throw 7; }), ErrorCode::kInternal);
+  EXPECT_EQ(*guarded([]() -> Result<int> { return 7; }), 7);
+  EXPECT_EQ(guarded_callback([]() -> int { throw 7; }).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(guarded_callback([]() -> int { throw std::logic_error("no pen"); }).error().message,
+            "a callback threw an exception (no pen); let it return an error or false instead");
+  EXPECT_THROW(guarded_callback([]() -> int { throw std::bad_alloc(); }).ok(), std::bad_alloc);
+}
+
+// pthread_cancel() and pthread_exit() unwind the stack; who stops that ends the process.
+TEST(Guarded, LetsAThreadEnd) {
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(
+                &thread, nullptr,
+                [](void*) -> void* {
+                  const Status status = guarded([]() -> Status {
+                    pthread_exit(const_cast<char*>("ended"));
+                    return ok_status();
+                  });
+                  return status.ok() ? nullptr : const_cast<char*>("stopped");
+                },
+                nullptr),
+            0);
+  void* result = nullptr;
+  ASSERT_EQ(pthread_join(thread, &result), 0);
+  EXPECT_STREQ(static_cast<const char*>(result), "ended");
+}
+
 TEST(Status, EveryCodeHasItsOwnName) {
   std::set<std::string> names;
   for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
@@ -69,6 +134,22 @@ TEST(Version, IsThatOfTheBuildFiles) {
   const std::string content = text.str();
   const std::string wanted = "project(tandem VERSION " + std::string(kVersion) + " ";
   EXPECT_NE(content.find(wanted), std::string::npos) << "base/version.h says " << kVersion;
+}
+
+TEST(Status, ContextNamesAFileOnce) {
+  const auto message = [](const char* text, const char* context) {
+    return with_context(corrupt("{}", text), "{}", context).message;
+  };
+  EXPECT_EQ(message("is damaged", "a/flip.tdm"), "a/flip.tdm: is damaged");
+  EXPECT_EQ(message("a/flip.tdm: is damaged", "a/flip.tdm"), "a/flip.tdm: is damaged");
+  EXPECT_EQ(message("a/flip.tdm has no head", "a/flip.tdm"), "a/flip.tdm has no head");
+  EXPECT_EQ(message("flip.tdm: is damaged", "a/flip.tdm"), "a/flip.tdm: is damaged");
+  EXPECT_EQ(message("flip.tdm has no head", "a/flip.tdm"), "a/flip.tdm has no head");
+  // Another file, and text that only looks alike.
+  EXPECT_EQ(message("b.json: not JSON", "a/flip.tdm"), "a/flip.tdm: b.json: not JSON");
+  EXPECT_EQ(message("flip.tdm2: is damaged", "a/flip.tdm"), "a/flip.tdm: flip.tdm2: is damaged");
+  EXPECT_EQ(message(": odd", "folder/"), "folder/: : odd");
+  EXPECT_EQ(message("a word", ""), ": a word");
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -134,6 +136,31 @@ TEST(ThreadPool, TakesBodiesOfAnyKind) {
   const Counter counter;
   pool.run(10, counter);
   EXPECT_EQ(counter.calls.load(), 10);
+}
+
+TEST(ThreadPool, AnExceptionOfAnyTaskComesOutOfRun) {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 200; ++round) {
+      const int64_t culprit = round % 40;
+      std::atomic<int> running = 0;
+      EXPECT_THROW(pool.run(40,
+                            [&](int64_t task, int) {
+                              running.fetch_add(1);
+                              if (task == culprit) {
+                                running.fetch_sub(1);
+                                throw std::bad_alloc();
+                              }
+                              running.fetch_sub(1);
+                            }),
+                   std::bad_alloc);
+      EXPECT_EQ(running.load(), 0) << "run() returned before a task had ended";
+      // And the pool works on.
+      if (round % 20 == 0) expect_each_task_once(pool, 50);
+    }
+    EXPECT_THROW(pool.run(40, [](int64_t, int) { throw std::runtime_error("every task"); }), std::runtime_error);
+    expect_each_task_once(pool, 50);
+  }
 }
 
 // Short loops of changing lengths, one right after another, with more threads than cores: some worker always comes too

@@ -126,7 +126,7 @@ class Help(CliTest):
         self.assert_one_error(tandem(*run, "-n", 0), "--max-tokens", "at least 1")
         self.assert_one_error(tandem(*run, "-n", "many"), "--max-tokens")
         self.assert_one_error(tandem(*run, "--temperature", -1), "temperature")
-        self.assert_one_error(tandem(*run, "--top-p", 7), "top_p")
+        self.assert_one_error(tandem(*run, "--top-p", 7), "--top-p")
         self.assert_one_error(tandem(*run, "--threads", -1), "threads")
         self.assert_one_error(tandem(*run, "--greedy", "--temperature", 1), "--greedy")
         self.assert_one_error(tandem(*run, "--stop", ""), "stop string")
@@ -274,7 +274,7 @@ class Interrupts(CliTest):
         process.stdout.read(1)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=TIMEOUT)
-        self.assertEqual(process.returncode, 130)
+        self.assertEqual(process.returncode, 143)
 
     def test_chat_goes_on_after_a_stopped_answer(self):
         process = subprocess.Popen(

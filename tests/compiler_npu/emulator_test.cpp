@@ -179,9 +179,7 @@ TEST(Emulator, TheDemoTellsTheReferencesStory) {
   const auto engine = test::load_npu(folder / "demo.tdm");
   ASSERT_NE(engine, nullptr);
   const std::vector<Message> messages = {{"user", "Tell me a story about a fox named Leo."}};
-  const auto text = engine->render_chat(messages, true);
-  ASSERT_TRUE(text.ok()) << text.error().message;
-  const auto prompt = *engine->encode(*text, false);
+  const auto prompt = *engine->encode_chat(messages, true);
   const auto tokens = test::greedy(*test::new_session(*engine), prompt, 8);
   TestedModelOptions qdq;
   qdq.phase = Phase::kQdq;

@@ -49,7 +49,7 @@ TEST_P(FormatV1, HasItsTextSideToo) {
   const auto engine = test::load_engine(path_);
   ASSERT_TRUE(engine->has_tokenizer());
   const auto text = expected_["text"].get<std::string>();
-  const auto ids = engine->encode(text, false);
+  const auto ids = engine->encode(text, false, /*parse_special=*/true);
   ASSERT_TRUE(ids.ok());
   EXPECT_EQ(*ids, expected_["text_ids"].get<std::vector<int32_t>>());
   EXPECT_EQ(*engine->decode(*ids, false), text);

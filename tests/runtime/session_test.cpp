@@ -32,7 +32,7 @@ const GenerateResult& whole_story() {
   return result;
 }
 
-std::vector<int32_t> story_prompt() { return *demo_engine()->encode(*demo_engine()->render_chat(kStory, true), false); }
+std::vector<int32_t> story_prompt() { return *demo_engine()->encode_chat(kStory, true); }
 
 TEST(Session, EndsAtAnEndOfTextToken) {
   const GenerateResult& story = whole_story();

@@ -15,9 +15,8 @@ std::string object_name(const Value& value) {
 }
 
 Value no_attribute(const Value& value, std::string_view name) {
-  std::string quoted;
-  append_quoted(quoted, name.substr(0, byte_offset(name, 80)));
-  return Value::undefined(fmt::format("{} has no attribute {}", object_name(value), quoted));
+  return Value::undefined(fmt::format("{} has no attribute {}", object_name(value),
+                                      quoted(name.substr(0, byte_offset(name, 80)))));
 }
 
 Value loop_attribute(const LoopObject& loop, std::string_view name) {
@@ -51,7 +50,7 @@ Value own_attribute(Runtime& rt, const Value& value, std::string_view name) {
       return {};
     case Kind::kMacro: {
       const auto& macro = value.as<MacroObject>();
-      if (name == "name") return rt.string(std::string(macro.name));
+      if (name == "name") return Value::literal(std::string(macro.name));
       return {};
     }
     case Kind::kLoop: {
@@ -82,7 +81,7 @@ Value nth_character(Runtime& rt, const Value& text, size_t index) {
   const std::string_view bytes = text.text();
   const size_t start = text.length() == bytes.size() ? index : byte_offset(bytes, index);
   const std::string_view rest = bytes.substr(start);
-  return rt.string(std::string(rest.substr(0, byte_offset(rest, 1))));
+  return rt.part(text, rest.substr(0, byte_offset(rest, 1)));
 }
 
 // value[key] alone.
@@ -105,7 +104,7 @@ Result<Value> own_item(Runtime& rt, const Value& value, const Value& key) {
   if (value.is(Kind::kRange)) {
     const auto& range = value.as<RangeObject>();
     const auto index = index_of(key.as_int(), static_cast<size_t>(range.count));
-    return index ? Value::integer(range.start + static_cast<int64_t>(*index) * range.step) : Value();
+    return index ? range.at(static_cast<int64_t>(*index)) : Value();
   }
   return Value();
 }
@@ -135,6 +134,18 @@ SliceRange slice_range(std::optional<int64_t> start, std::optional<int64_t> stop
   return {from, step, count};
 }
 
+MarkedText every_nth(const MarkedText& text, const SliceRange& range) {
+  std::vector<std::string_view> characters;
+  for (std::string_view rest = text.bytes(); !rest.empty(); rest.remove_prefix(characters.back().size())) {
+    characters.push_back(rest.substr(0, byte_offset(rest, 1)));
+  }
+  MarkedText part;
+  for (int64_t i = 0; i < range.count; ++i) {
+    part.append_part(text, characters[static_cast<size_t>(range.start + i * range.step)]);
+  }
+  return part;
+}
+
 }  // namespace
 
 Result<std::vector<Value>> iterate(Runtime& rt, const Value& value) {
@@ -155,7 +166,7 @@ Result<std::vector<Value>> iterate(Runtime& rt, const Value& value) {
       std::string_view rest = value.text();
       while (!rest.empty()) {
         const size_t size = byte_offset(rest, 1);
-        items.push_back(rt.string(std::string(rest.substr(0, size))));
+        items.push_back(rt.part(value, rest.substr(0, size)));
         rest.remove_prefix(size);
       }
       return items;
@@ -163,7 +174,7 @@ Result<std::vector<Value>> iterate(Runtime& rt, const Value& value) {
     case Kind::kRange: {
       const auto& range = value.as<RangeObject>();
       TANDEM_TRY(rt.make_room(static_cast<size_t>(range.count), sizeof(Value)));
-      for (int64_t i = 0; i < range.count; ++i) items.push_back(Value::integer(range.start + i * range.step));
+      for (int64_t i = 0; i < range.count; ++i) items.push_back(range.at(i));
       return items;
     }
     case Kind::kGenerator: {
@@ -225,9 +236,10 @@ Result<Value> get_item(Runtime& rt, const Value& value, const Value& key) {
     Value attribute = own_attribute(rt, value, key.text());
     return found(attribute) ? attribute : no_attribute(value, key.text());
   }
-  TANDEM_ASSIGN(const std::string shown, to_repr(rt, key));
-  return Value::undefined(fmt::format("{} has no element {}", object_name(value),
-                                      std::string_view(shown).substr(0, byte_offset(shown, 80))));
+  TANDEM_ASSIGN(const MarkedText repr, to_repr(rt, key));
+  const std::string_view shown = repr.bytes();
+  return Value::undefined(
+      fmt::format("{} has no element {}", object_name(value), shown.substr(0, byte_offset(shown, 80))));
 }
 
 Result<Value> get_slice(Runtime& rt, const Value& value, const Value& start, const Value& stop, const Value& step) {
@@ -247,12 +259,9 @@ Result<Value> get_slice(Runtime& rt, const Value& value, const Value& start, con
       const std::string_view bytes = value.text();
       const size_t begin = byte_offset(bytes, static_cast<size_t>(range.start));
       const size_t length = byte_offset(bytes.substr(begin), static_cast<size_t>(range.count));
-      return rt.string(std::string(bytes.substr(begin, length)), value.is_markup());
+      return rt.part(value, bytes.substr(begin, length), value.is_markup());
     }
-    const std::u32string text = to_code_points(value.text());
-    std::u32string part;
-    for (int64_t i = 0; i < range.count; ++i) part.push_back(text[static_cast<size_t>(range.start + i * range.step)]);
-    return rt.string(to_utf8(part), value.is_markup());
+    return rt.string(every_nth(value.marked(), range), value.is_markup());
   }
   TANDEM_ASSIGN(const std::vector<Value> items, iterate(rt, value));
   std::vector<Value> part;

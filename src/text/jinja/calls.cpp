@@ -20,7 +20,7 @@ Result<Value> Evaluator::call(const Value& callee, Args& args) {
       auto& joiner = callee.as<JoinerObject>();
       if (joiner.used) return string(joiner.separator);
       joiner.used = true;
-      return string("");
+      return string(MarkedText());
     }
     case Kind::kUndefined: return undefined_error(callee);
     default: return invalid_argument("'{}' object is not callable", type_name(callee));
@@ -90,7 +90,7 @@ Result<Value> Evaluator::call_macro(const MacroObject& macro, Args& args) {
   const std::shared_ptr<Scope> inside = macro.scope;
   TANDEM_TRY(push_scope(inside));
   Status status = bind_macro(macro, args, *scope_);
-  Result<std::string> text = std::string();
+  Result<MarkedText> text = MarkedText();
   if (status.ok()) text = capture(macro.definition->body);
   scope_ = around;
   if (!status.ok()) return std::move(status).error();
@@ -106,8 +106,8 @@ Result<Value> Evaluator::call_loop(const Value& value, Args& args) {
   }
   TANDEM_ASSIGN(const Bound bound, bind("loop", args, {"iterable"}, 1));
   if (depth_ > limits().depth) return resource_exhausted("the template is nested too deeply");
-  std::string text;
-  std::string* const out = std::exchange(out_, &text);
+  MarkedText text;
+  MarkedText* const out = std::exchange(out_, &text);
   captured_ += out->size();
   const std::shared_ptr<Scope> around = std::exchange(scope_, std::static_pointer_cast<Scope>(loop.scope));
   ++depth_;

@@ -160,7 +160,7 @@ Result<Value> Evaluator::eval_compare(const Expr& expr) {
 }
 
 Result<Value> Evaluator::eval_concat(const Expr& expr) {
-  std::string text;
+  MarkedText text;
   for (const ExprPtr& child : expr.children) {
     TANDEM_ASSIGN(const Value value, eval(*child));
     TANDEM_TRY(append_str(*this, text, value));

@@ -36,7 +36,7 @@ class Evaluator final : public Runtime {
   explicit Evaluator(const RenderOptions& options) : Runtime(options) {}
   ~Evaluator() override;
 
-  Result<std::string> render(const Body& body, const Value& variables);
+  Result<MarkedText> render(const Body& body, const Value& variables);
   Result<Value> call(const Value& callee, Args& args) override;
 
  private:
@@ -75,9 +75,11 @@ class Evaluator final : public Runtime {
   Result<Value> make_macro(const Stmt& stmt, std::string_view name);
   Status assign(const Expr& target, const Value& value);
   Status push_scope(std::shared_ptr<Scope> around);
-  Status write(std::string_view text);
+  Status write(const MarkedText& text);
+  Status write_own(std::string_view text);
+  Status check_output(size_t more) const;
   // The text that a body writes, in a scope of its own.
-  Result<std::string> capture(const Body& body);
+  Result<MarkedText> capture(const Body& body);
 
   // Calls (calls.cpp).
   Result<Value> call_macro(const MacroObject& macro, Args& args);
@@ -85,8 +87,9 @@ class Evaluator final : public Runtime {
   Result<Value> call_loop(const Value& loop, Args& args);
 
   std::shared_ptr<Scope> scope_;
-  std::string* out_ = nullptr;
+  MarkedText* out_ = nullptr;
   size_t captured_ = 0;  // Bytes in outputs other than the current.
+  Charge marks_{meter(), 0};  // Of all that was written.
   int depth_ = 0;
   int error_line_ = 0;
   std::vector<Value> block_values_;

@@ -12,7 +12,7 @@ namespace tandem::jinja {
 Result<Value> ignoring_case(Runtime& rt, const Value& value) {
   if (!value.is_string()) return value;
   TANDEM_TRY(rt.make_room(value.text().size(), 8));
-  return rt.string(to_utf8(lower(to_code_points(value.text()))));
+  return rt.string(convert_characters(value.marked(), lower));
 }
 
 namespace {

@@ -28,12 +28,12 @@ namespace {
 
 Result<Value> join(Runtime& rt, const Value& value, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("join", args, {"d", "attribute"}, 0));
-  TANDEM_ASSIGN(const std::string separator, bound.has(0) ? to_str(rt, bound[0]) : Result<std::string>(""));
+  TANDEM_ASSIGN(const MarkedText separator, bound.has(0) ? to_str(rt, bound[0]) : Result<MarkedText>(MarkedText()));
   TANDEM_ASSIGN(const std::vector<Value> items, iterate(rt, value));
-  std::string text;
+  MarkedText text;
   for (size_t i = 0; i < items.size(); ++i) {
     TANDEM_TRY(rt.step());
-    if (i > 0) text += separator;
+    if (i > 0) text.append(separator);
     if (bound.has(1)) {
       TANDEM_ASSIGN(const Value item, follow_path(rt, items[i], bound[1]));
       TANDEM_TRY(append_str(rt, text, item));

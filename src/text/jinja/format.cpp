@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMaxWidth = 100'000;
 
 struct Spec {
-  std::string fill = " ";
+  MarkedText fill = MarkedText(" ", Origin::kTemplate);
   char align = 0;  // < > ^ = ; 0: what is usual for the type.
   char sign = '-';
   bool alternate = false;
@@ -76,48 +76,53 @@ Result<std::string> integer_digits(int64_t number, const Spec& spec) {
 }
 
 // Puts sign and padding around digits or a text.
-Result<std::string> padded(Runtime& rt, std::string body, std::string_view sign, const Spec& spec, bool number) {
+Result<MarkedText> padded(Runtime& rt, const MarkedText& body, const MarkedText& sign, const Spec& spec, bool number) {
   const char align = spec.align != 0 ? spec.align : number ? (spec.zero ? '=' : '>') : '<';
-  const std::string fill = spec.zero && spec.align == 0 ? "0" : spec.fill;
-  const auto size = static_cast<int64_t>(count_code_points(body) + sign.size());
-  if (spec.width <= size) return std::string(sign) + body;
-  if (align == '=') {
-    TANDEM_ASSIGN(const Value wide,
+  const MarkedText fill = spec.zero && spec.align == 0 ? MarkedText("0", Origin::kTemplate) : spec.fill;
+  const auto size = static_cast<int64_t>(count_code_points(body.bytes()) + sign.size());
+  MarkedText text = sign;
+  if (align == '=' && spec.width > size) {
+    TANDEM_ASSIGN(const MarkedText wide,
                   pad_text(rt, body, spec.width - static_cast<int64_t>(sign.size()), fill, Side::kRight));
-    return std::string(sign) + wide.text();
+    text.append(wide);
+    return text;
   }
-  const std::string text = std::string(sign) + body;
-  if (align != '^') {
-    TANDEM_ASSIGN(const Value wide, pad_text(rt, text, spec.width, fill, align == '<' ? Side::kLeft : Side::kRight));
-    return wide.text();
-  }
+  text.append(body);
+  if (spec.width <= size) return text;
+  if (align != '^') return pad_text(rt, text, spec.width, fill, align == '<' ? Side::kLeft : Side::kRight);
   const int64_t left = (spec.width - size) / 2;
-  TANDEM_ASSIGN(const Value half, pad_text(rt, text, size + left, fill, Side::kRight));
-  TANDEM_ASSIGN(const Value wide, pad_text(rt, half.text(), spec.width, fill, Side::kLeft));
-  return wide.text();
+  TANDEM_ASSIGN(const MarkedText half, pad_text(rt, text, size + left, fill, Side::kRight));
+  return pad_text(rt, half, spec.width, fill, Side::kLeft);
 }
 
-Result<std::string> formatted_number(Runtime& rt, const Value& value, const Spec& spec, bool as_real) {
+Result<MarkedText> formatted_number(Runtime& rt, const Value& value, const Spec& spec, bool as_real) {
   const bool negative = as_real ? std::signbit(value.as_real()) && !std::isnan(value.as_real()) : value.as_int() < 0;
   TANDEM_ASSIGN(std::string digits,
                 as_real ? real_digits(value.as_real(), spec) : integer_digits(value.as_int(), spec));
   if (spec.thousands) digits = with_commas(digits);
   const std::string_view sign = negative ? "-" : spec.sign == '+' ? "+" : spec.sign == ' ' ? " " : "";
-  return padded(rt, std::move(digits), sign, spec, true);
+  return padded(rt, MarkedText(std::move(digits), value.origin()), MarkedText(std::string(sign), value.origin()), spec,
+                true);
 }
 
 bool is_real_type(char type) { return std::string_view("fFeEgG%").find(type) != std::string_view::npos; }
 
-Result<std::string> percent_item(Runtime& rt, const Value& value, Spec spec) {
+// The first so many characters.
+MarkedText shortened(const MarkedText& text, int64_t precision) {
+  const std::string_view bytes = text.bytes();
+  if (precision < 0) return text;
+  return text.part(bytes.substr(0, byte_offset(bytes, static_cast<size_t>(precision))));
+}
+
+Result<MarkedText> percent_item(Runtime& rt, const Value& value, Spec spec) {
   if (spec.type == 's' || spec.type == 'r' || spec.type == 'a') {
-    TANDEM_ASSIGN(std::string text, spec.type == 's' ? to_str(rt, value) : to_repr(rt, value));
-    if (spec.precision >= 0) text.resize(byte_offset(text, static_cast<size_t>(spec.precision)));
+    TANDEM_ASSIGN(const MarkedText text, spec.type == 's' ? to_str(rt, value) : to_repr(rt, value));
     if (spec.align == 0) spec.align = '>';
     spec.zero = false;
-    return padded(rt, std::move(text), "", spec, false);
+    return padded(rt, shortened(text, spec.precision), {}, spec, false);
   }
   if (spec.type == 'c') {
-    if (value.is_string() && value.length() == 1) return padded(rt, value.text(), "", spec, true);
+    if (value.is_string() && value.length() == 1) return padded(rt, value.marked(), {}, spec, true);
     return invalid_argument("%c requires int or char");
   }
   if (value.is_undefined()) return undefined_error(value);
@@ -131,18 +136,19 @@ Result<std::string> percent_item(Runtime& rt, const Value& value, Spec spec) {
     if (spec.type == 'x' || spec.type == 'X' || spec.type == 'o') {
       return invalid_argument("%{} format: an integer is required, not float", spec.type);
     }
-    return formatted_number(rt, Value::integer(static_cast<int64_t>(real)), spec, false);
+    return formatted_number(rt, Value::integer(static_cast<int64_t>(real)).from(value.origin()), spec, false);
   }
   return formatted_number(rt, value, spec, false);
 }
 
 // [[fill]align][sign][#][0][width][,][.precision][type]
-Result<Spec> parse_spec(std::string_view text) {
+Result<Spec> parse_spec(const MarkedText& marked) {
+  std::string_view text = marked.bytes();
   Spec spec;
   const std::string_view aligns = "<>^=";
   const size_t first = byte_offset(text, 1);
   if (first < text.size() && aligns.find(text[first]) != std::string_view::npos) {
-    spec.fill = std::string(text.substr(0, first));
+    spec.fill = marked.part(text.substr(0, first));
     spec.align = text[first];
     text.remove_prefix(first + 1);
   } else if (!text.empty() && aligns.find(text[0]) != std::string_view::npos) {
@@ -164,7 +170,7 @@ Result<Spec> parse_spec(std::string_view text) {
   return spec;
 }
 
-Result<std::string> braces_item(Runtime& rt, const Value& value, std::string_view text) {
+Result<MarkedText> braces_item(Runtime& rt, const Value& value, const MarkedText& text) {
   if (text.empty()) return to_str(rt, value);
   TANDEM_ASSIGN(Spec spec, parse_spec(text));
   if (value.is_undefined()) return undefined_error(value);
@@ -182,9 +188,8 @@ Result<std::string> braces_item(Runtime& rt, const Value& value, std::string_vie
     return invalid_argument("unsupported format string passed to {}", type_name(value));
   }
   if (spec.type != 0 && spec.type != 's') return invalid_argument("unknown format code '{}' for a str", spec.type);
-  TANDEM_ASSIGN(std::string shown, to_str(rt, value));
-  if (spec.precision >= 0) shown.resize(byte_offset(shown, static_cast<size_t>(spec.precision)));
-  return padded(rt, std::move(shown), "", spec, false);
+  TANDEM_ASSIGN(const MarkedText shown, to_str(rt, value));
+  return padded(rt, shortened(shown, spec.precision), {}, spec, false);
 }
 
 // name.attribute[key] of a replacement field.
@@ -223,13 +228,16 @@ Result<Value> find_field(Runtime& rt, std::string_view field, const Args& args, 
 
 }  // namespace
 
-Result<std::string> format_percent(Runtime& rt, std::string_view format, const Value& values) {
-  std::string out;
+Result<MarkedText> format_percent(Runtime& rt, const MarkedText& marked, const Value& values) {
+  const std::string_view format = marked.bytes();
+  MarkedText out;
   size_t next = 0;
   const bool many = values.is(Kind::kTuple);
   for (size_t at = 0; at < format.size();) {
     if (format[at] != '%') {
-      out += format[at++];
+      const size_t end = std::min(format.find('%', at), format.size());
+      out.append_part(marked, format.substr(at, end - at));
+      at = end;
       continue;
     }
     TANDEM_TRY(rt.step());
@@ -262,7 +270,7 @@ Result<std::string> format_percent(Runtime& rt, std::string_view format, const V
     if (at >= format.size()) return invalid_argument("incomplete format");
     spec.type = format[at++];
     if (spec.type == '%') {
-      out += '%';
+      out.append_part(marked, format.substr(at - 1, 1));
       continue;
     }
     if (std::string_view("sradiufFeEgGxXoc").find(spec.type) == std::string_view::npos) {
@@ -273,8 +281,8 @@ Result<std::string> format_percent(Runtime& rt, std::string_view format, const V
       named = many ? values.items()[next] : values;
       ++next;
     }
-    TANDEM_ASSIGN(const std::string item, percent_item(rt, named, spec));
-    out += item;
+    TANDEM_ASSIGN(const MarkedText item, percent_item(rt, named, spec));
+    out.append(item);
   }
   const bool mapping = values.is_dict() || values.is(Kind::kList) || values.is_undefined();  // As Python sees it.
   if (!mapping && next < (many ? values.items().size() : 1)) {
@@ -283,20 +291,22 @@ Result<std::string> format_percent(Runtime& rt, std::string_view format, const V
   return out;
 }
 
-Result<std::string> format_braces(Runtime& rt, std::string_view format, const Args& args) {
-  std::string out;
+Result<MarkedText> format_braces(Runtime& rt, const MarkedText& marked, const Args& args) {
+  const std::string_view format = marked.bytes();
+  MarkedText out;
   int64_t next = 0;
   for (size_t at = 0; at < format.size();) {
     const char c = format[at];
     if ((c == '{' || c == '}') && at + 1 < format.size() && format[at + 1] == c) {
-      out += c;
+      out.append_part(marked, format.substr(at, 1));
       at += 2;
       continue;
     }
     if (c == '}') return invalid_argument("Single '}}' encountered in format string");
     if (c != '{') {
-      out += c;
-      ++at;
+      const size_t end = std::min(format.find_first_of("{}", at), format.size());
+      out.append_part(marked, format.substr(at, end - at));
+      at = end;
       continue;
     }
     TANDEM_TRY(rt.step());
@@ -306,7 +316,7 @@ Result<std::string> format_braces(Runtime& rt, std::string_view format, const Ar
     std::string_view field = format.substr(at + 1, end - at - 1);
     if (field.find('{') != std::string_view::npos) return unsupported("fields inside of fields to format");
     const size_t colon = field.find(':');
-    const std::string_view spec = colon == std::string_view::npos ? "" : field.substr(colon + 1);
+    const std::string_view spec = colon == std::string_view::npos ? field.substr(0, 0) : field.substr(colon + 1);
     field = field.substr(0, colon);
     char conversion = 0;
     if (const size_t mark = field.find('!'); mark != std::string_view::npos) {
@@ -316,11 +326,11 @@ Result<std::string> format_braces(Runtime& rt, std::string_view format, const Ar
     }
     TANDEM_ASSIGN(Value value, find_field(rt, field, args, next));
     if (conversion != 0) {
-      TANDEM_ASSIGN(std::string text, conversion == 'r' ? to_repr(rt, value) : to_str(rt, value));
+      TANDEM_ASSIGN(MarkedText text, conversion == 'r' ? to_repr(rt, value) : to_str(rt, value));
       value = rt.string(std::move(text));
     }
-    TANDEM_ASSIGN(const std::string item, braces_item(rt, value, spec));
-    out += item;
+    TANDEM_ASSIGN(const MarkedText item, braces_item(rt, value, marked.part(spec)));
+    out.append(item);
     at = end + 1;
   }
   return out;

@@ -14,23 +14,25 @@ static_assert(kMaxJsonDepth + 16 < kMaxValueDepth);
 
 class Builder final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  bool null() override { return add(Value::none()); }
-  bool boolean(bool value) override { return add(Value::boolean(value)); }
-  bool number_integer(number_integer_t value) override { return add(Value::integer(value)); }
+  explicit Builder(Origin origin) : origin_(origin) {}
+
+  bool null() override { return add(Value::none().from(origin_)); }
+  bool boolean(bool value) override { return add(Value::boolean(value).from(origin_)); }
+  bool number_integer(number_integer_t value) override { return add(Value::integer(value).from(origin_)); }
   bool number_unsigned(number_unsigned_t value) override {
     if (value > static_cast<uint64_t>(INT64_MAX)) return fail("a number does not fit 64 bits");
-    return add(Value::integer(static_cast<int64_t>(value)));
+    return add(Value::integer(static_cast<int64_t>(value)).from(origin_));
   }
   bool number_float(number_float_t value, const string_t& text) override {
     if (text.find_first_of(".eE") == std::string::npos) return fail("a number does not fit 64 bits");
-    return add(Value::real(value));
+    return add(Value::real(value).from(origin_));
   }
-  bool string(string_t& value) override { return add(Value::string(std::move(value))); }
+  bool string(string_t& value) override { return add(text(value)); }
   bool binary(binary_t&) override { return fail("not JSON"); }
   bool start_object(std::size_t) override { return open(false); }
   bool start_array(std::size_t) override { return open(true); }
   bool key(string_t& value) override {
-    open_.back().key = Value::string(std::move(value));
+    open_.back().key = text(value);
     return true;
   }
   bool end_object() override {
@@ -58,6 +60,7 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
     std::shared_ptr<DictObject> dict;
   };
 
+  Value text(string_t& value) const { return Value::string(MarkedText(std::move(value), origin_)); }
   bool fail(std::string why) {
     if (error.empty()) error = std::move(why);
     return false;
@@ -80,16 +83,17 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  Origin origin_;
   std::vector<Level> open_;
 };
 
 }  // namespace
 
-Result<Value> parse_json_value(std::string_view text, std::string_view what) {
+Result<Value> parse_json_value(std::string_view text, std::string_view what, Origin origin) {
   // The parser takes a NUL for the end of the text and would not look at what is behind it.
   if (text.find('\0') != std::string_view::npos) return corrupt("{}: not valid JSON (it has a NUL byte)", what);
   if (find_invalid_utf8(text) != std::string_view::npos) return corrupt("{}: not valid UTF-8", what);
-  Builder builder;
+  Builder builder(origin);
   if (!nlohmann::json::sax_parse(text, &builder)) {
     return corrupt("{}: {}", what, builder.error.empty() ? "not valid JSON" : builder.error);
   }

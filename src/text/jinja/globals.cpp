@@ -16,6 +16,7 @@ Result<Value> make_range(Runtime&, const Value&, Args& args) {
     return invalid_argument("range() takes one to three numbers");
   }
   int64_t numbers[3] = {0, 0, 1};
+  Origin origin = Origin::kTemplate;
   for (size_t i = 0; i < args.positional.size(); ++i) {
     const Value& value = args.positional[i];
     if (value.is_undefined()) return undefined_error(value);
@@ -23,8 +24,10 @@ Result<Value> make_range(Runtime&, const Value&, Args& args) {
       return invalid_argument("'{}' object cannot be interpreted as an integer", type_name(value));
     }
     numbers[args.positional.size() == 1 ? 1 : i] = value.as_int();
+    origin = stricter(origin, value.origin());
   }
   auto range = std::make_shared<RangeObject>();
+  range->origin = origin;
   range->start = numbers[0];
   range->stop = numbers[1];
   range->step = numbers[2];
@@ -83,23 +86,23 @@ Result<Value> make_cycler(Runtime& rt, const Value&, Args& args) {
 Result<Value> make_joiner(Runtime& rt, const Value&, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("joiner", args, {"sep"}, 0));
   auto joiner = std::make_shared<JoinerObject>(rt.meter(), sizeof(JoinerObject));
-  TANDEM_ASSIGN(joiner->separator, bound.text(0, ", "));
-  joiner->charge.add(joiner->separator.size());
+  TANDEM_ASSIGN(joiner->separator, bound.marked(0, ", "));
+  joiner->charge.add(joiner->separator.memory());
   return Value::object(Kind::kJoiner, std::move(joiner));
 }
 
 Result<Value> raise_exception(Runtime& rt, const Value&, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("raise_exception", args, {"message"}, 1));
-  TANDEM_ASSIGN(std::string message, to_str(rt, bound[0]));
+  TANDEM_ASSIGN(MarkedText message, to_str(rt, bound[0]));
   rt.raised = true;
-  return Error{ErrorCode::kInvalidArgument, std::move(message)};
+  return Error{ErrorCode::kInvalidArgument, std::move(message).take()};
 }
 
 Result<Value> strftime_now(Runtime& rt, const Value&, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("strftime_now", args, {"format"}, 1));
-  TANDEM_ASSIGN(const std::string format, bound.text(0, ""));
+  TANDEM_ASSIGN(const MarkedText format, bound.marked(0, ""));
   TANDEM_TRY(rt.make_room(format.size(), 16));
-  return rt.string(format_time(format, rt.now()));
+  return rt.string(MarkedText(format_time(format.bytes(), rt.now()), format.strictest()));
 }
 
 }  // namespace

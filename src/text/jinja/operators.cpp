@@ -95,11 +95,10 @@ Result<Value> reals(Op op, double a, double b) {
 Result<Value> repeat(Runtime& rt, const Value& value, int64_t count) {
   const auto times = static_cast<size_t>(std::max<int64_t>(count, 0));
   if (value.is_string()) {
-    if (value.text().empty()) return rt.string("");
-    TANDEM_TRY(rt.make_room(times, value.text().size()));
-    std::string text;
-    text.reserve(times * value.text().size());
-    for (size_t i = 0; i < times; ++i) text += value.text();
+    if (value.text().empty()) return rt.string(MarkedText());
+    TANDEM_TRY(rt.make_room(times, value.marked().memory()));
+    MarkedText text;
+    for (size_t i = 0; i < times; ++i) text.append(value.marked());
     return rt.string(std::move(text), value.is_markup());
   }
   std::vector<Value> items;
@@ -112,9 +111,12 @@ Result<Value> repeat(Runtime& rt, const Value& value, int64_t count) {
 
 Result<Value> add_strings(Runtime& rt, const Value& left, const Value& right) {
   const bool markup = left.is_markup() || right.is_markup();
-  const auto part = [&](const Value& v) { return markup && !v.is_markup() ? escape_html(v.text()) : v.text(); };
   TANDEM_TRY(rt.make_room(left.text().size() + right.text().size()));
-  return rt.string(part(left) + part(right), markup);
+  MarkedText sum;
+  for (const Value* part : {&left, &right}) {
+    sum.append(markup && !part->is_markup() ? escape_html(part->marked()) : part->marked());
+  }
+  return rt.string(std::move(sum), markup);
 }
 
 Result<Value> add_lists(Runtime& rt, const Value& left, const Value& right) {
@@ -131,16 +133,19 @@ int sign_of(T a, T b) {
 
 }  // namespace
 
-std::string escape_html(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
+MarkedText escape_html(const MarkedText& text) {
+  MarkedText out;
+  OriginCursor cursor(text);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char& c = text.bytes()[i];
+    const Origin origin = cursor.at(i);
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '\'': out += "&#39;"; break;
-      case '"': out += "&#34;"; break;
-      default: out += c;
+      case '&': out.append("&amp;", origin); break;
+      case '<': out.append("&lt;", origin); break;
+      case '>': out.append("&gt;", origin); break;
+      case '\'': out.append("&#39;", origin); break;
+      case '"': out.append("&#34;", origin); break;
+      default: out.append({&c, 1}, origin);
     }
   }
   return out;
@@ -149,13 +154,15 @@ std::string escape_html(std::string_view text) {
 Result<Value> binary(Runtime& rt, Op op, const Value& left, const Value& right) {
   if (left.is_undefined()) return undefined_error(left);
   if (op == Op::kMod && left.is_string()) {
-    TANDEM_ASSIGN(std::string text, format_percent(rt, left.text(), right));
+    TANDEM_ASSIGN(MarkedText text, format_percent(rt, left.marked(), right));
     return rt.string(std::move(text));
   }
   if (right.is_undefined()) return undefined_error(right);
   if (left.is_number() && right.is_number()) {
-    if (left.is_integral() && right.is_integral()) return integers(op, left.as_int(), right.as_int());
-    return reals(op, left.as_real(), right.as_real());
+    const bool whole = left.is_integral() && right.is_integral();
+    TANDEM_ASSIGN(const Value number, whole ? integers(op, left.as_int(), right.as_int())
+                                            : reals(op, left.as_real(), right.as_real()));
+    return number.from(stricter(left.origin(), right.origin()));
   }
   if (op == Op::kAdd) {
     if (left.is_string() && right.is_string()) return add_strings(rt, left, right);
@@ -178,10 +185,10 @@ Result<Value> binary(Runtime& rt, Op op, const Value& left, const Value& right) 
 Result<Value> unary(Op op, const Value& value) {
   if (value.is_undefined()) return undefined_error(value);
   if (!value.is_number()) return invalid_argument("bad operand type for unary {}: '{}'", op_text(op), type_name(value));
-  if (value.is(Kind::kFloat)) return Value::real(op == Op::kNeg ? -value.as_real() : value.as_real());
-  if (op == Op::kPos) return Value::integer(value.as_int());
+  if (value.is(Kind::kFloat)) return Value::real(op == Op::kNeg ? -value.as_real() : value.as_real()).from(value.origin());
+  if (op == Op::kPos) return Value::integer(value.as_int()).from(value.origin());
   if (value.as_int() == std::numeric_limits<int64_t>::min()) return too_large();
-  return Value::integer(-value.as_int());
+  return Value::integer(-value.as_int()).from(value.origin());
 }
 
 Result<bool> equal(Runtime& rt, const Value& left, const Value& right) {

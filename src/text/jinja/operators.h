@@ -13,11 +13,11 @@ Result<bool> equal(Runtime& rt, const Value& left, const Value& right);
 // Negative, zero or positive; an error for what has no order.
 Result<int> order(Runtime& rt, const Value& left, const Value& right, std::string_view op);
 Result<bool> contains(Runtime& rt, const Value& container, const Value& item);
-std::string escape_html(std::string_view text);
+MarkedText escape_html(const MarkedText& text);
 
 // '%s and %d' % values
-Result<std::string> format_percent(Runtime& rt, std::string_view format, const Value& values);
+Result<MarkedText> format_percent(Runtime& rt, const MarkedText& format, const Value& values);
 // '{} and {name}'.format(…)
-Result<std::string> format_braces(Runtime& rt, std::string_view format, const Args& args);
+Result<MarkedText> format_braces(Runtime& rt, const MarkedText& format, const Args& args);
 
 }  // namespace tandem::jinja

@@ -292,7 +292,7 @@ Result<ExprPtr> Parser::parse_primary(bool with_namespace) {
     case TokenKind::kString: {
       std::string text;
       for (; current().kind == TokenKind::kString; next()) text += current().text;
-      expr->value = Value::string(std::move(text));
+      expr->value = Value::literal(std::move(text));
       return expr;
     }
     case TokenKind::kInteger:

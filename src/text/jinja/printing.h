@@ -7,20 +7,22 @@
 
 namespace tandem::jinja {
 
-Result<std::string> to_str(Runtime& rt, const Value& value);
-Result<std::string> to_repr(Runtime& rt, const Value& value);
+// What is in a value keeps its origin; quotes, brackets and the like are the engine's own.
+Result<MarkedText> to_str(Runtime& rt, const Value& value);
+Result<MarkedText> to_repr(Runtime& rt, const Value& value);
 // Appends; cheaper than to_str for strings.
-Status append_str(Runtime& rt, std::string& out, const Value& value);
+Status append_str(Runtime& rt, MarkedText& out, const Value& value);
 std::string float_text(double number);                        // "1.0", "1e+16", "nan"
-void append_quoted(std::string& out, std::string_view text);  // 'text', as repr() of a str.
+void append_quoted(MarkedText& out, const MarkedText& text);  // 'text', as repr() of a str.
+std::string quoted(std::string_view text);                    // The same, for messages.
 
 struct JsonFormat {
-  std::optional<std::string> indent;  // What one level is indented by.
-  std::string item_separator = ", ";
-  std::string key_separator = ": ";
+  std::optional<MarkedText> indent;   // What one level is indented by.
+  MarkedText item_separator = MarkedText(", ", Origin::kTemplate);
+  MarkedText key_separator = MarkedText(": ", Origin::kTemplate);
   bool ensure_ascii = false;
   bool sort_keys = false;
 };
-Result<std::string> to_json(Runtime& rt, const Value& value, const JsonFormat& format);
+Result<MarkedText> to_json(Runtime& rt, const Value& value, const JsonFormat& format);
 
 }  // namespace tandem::jinja

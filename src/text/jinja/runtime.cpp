@@ -92,10 +92,15 @@ Result<int64_t> Bound::integer(size_t i, int64_t fallback) const {
 }
 
 Result<std::string> Bound::text(size_t i, std::string_view fallback) const {
-  if (!given_[i]) return std::string(fallback);
+  TANDEM_ASSIGN(MarkedText text, marked(i, fallback));
+  return std::move(text).take();
+}
+
+Result<MarkedText> Bound::marked(size_t i, std::string_view fallback) const {
+  if (!given_[i]) return MarkedText(std::string(fallback), Origin::kTemplate);
   if (values_[i].is_undefined()) return undefined_error(values_[i]);
   if (!values_[i].is_string()) return invalid_argument("expected a str, not {}", type_name(values_[i]));
-  return values_[i].text();
+  return values_[i].marked();
 }
 
 Result<Bound> bind(std::string_view function, const Args& args, std::initializer_list<std::string_view> names,

@@ -46,7 +46,13 @@ class Runtime {
   Status make_room(size_t count, size_t size);
 
   Meter* meter() { return &meter_; }
+  // Of a plain string, all counts as data: whoever keeps track of where it came from has a MarkedText.
   Value string(std::string text, bool markup = false) { return Value::string(std::move(text), &meter_, markup); }
+  Value string(MarkedText text, bool markup = false) { return Value::string(std::move(text), &meter_, markup); }
+  // A part of a string; `view` points into its text.
+  Value part(const Value& of, std::string_view view, bool markup = false) {
+    return string(of.marked().part(view), markup);
+  }
   Result<Value> list(std::vector<Value> items);
   Result<Value> tuple(std::vector<Value> items);
   Result<Value> dict(std::shared_ptr<DictObject> dict);
@@ -82,6 +88,8 @@ class Bound {
   bool flag(size_t i, bool fallback) const { return given_[i] ? truth(values_[i]) : fallback; }
   Result<int64_t> integer(size_t i, int64_t fallback) const;
   Result<std::string> text(size_t i, std::string_view fallback) const;
+  // The same with where it came from; the fallback is the engine's own.
+  Result<MarkedText> marked(size_t i, std::string_view fallback) const;
 
  private:
   std::vector<Value> values_;

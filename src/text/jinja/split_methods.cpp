@@ -10,11 +10,12 @@
 namespace tandem::jinja {
 namespace {
 
-Result<Value> strings(Runtime& rt, const std::vector<std::string_view>& parts) {
+// The parts point into the text of `whole`.
+Result<Value> strings(Runtime& rt, const Value& whole, const std::vector<std::string_view>& parts) {
   std::vector<Value> items;
   for (const std::string_view part : parts) {
     TANDEM_TRY(rt.step());
-    items.push_back(rt.string(std::string(part)));
+    items.push_back(rt.part(whole, part));
   }
   return rt.list(std::move(items));
 }
@@ -60,7 +61,7 @@ Result<Value> split(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(int64_t limit, bound.integer(1, -1));
   TANDEM_TRY(rt.make_room(self.text().size(), 8));
   std::string_view text = self.text();
-  if (!bound.has(0) || bound[0].is_none()) return strings(rt, split_spaces(text, limit, from_end));
+  if (!bound.has(0) || bound[0].is_none()) return strings(rt, self, split_spaces(text, limit, from_end));
   TANDEM_ASSIGN(const std::string separator, bound.text(0, ""));
   if (separator.empty()) return invalid_argument("empty separator");
   std::vector<std::string_view> parts;
@@ -72,7 +73,7 @@ Result<Value> split(Runtime& rt, const Value& self, Args& args) {
   }
   parts.push_back(text);
   if (from_end) std::ranges::reverse(parts);
-  return strings(rt, parts);
+  return strings(rt, self, parts);
 }
 
 template <bool from_end>
@@ -82,17 +83,20 @@ Result<Value> partition(Runtime& rt, const Value& self, Args& args) {
   if (separator.empty()) return invalid_argument("empty separator");
   const std::string_view text = self.text();
   const size_t at = from_end ? text.rfind(separator) : text.find(separator);
-  const auto part = [&](std::string_view s) { return rt.string(std::string(s)); };
+  const auto part = [&](size_t begin, size_t size) { return rt.part(self, text.substr(begin, size)); };
   if (at == std::string_view::npos) {
-    return from_end ? rt.tuple({part(""), part(""), part(text)}) : rt.tuple({part(text), part(""), part("")});
+    const Value whole = part(0, text.size());
+    return from_end ? rt.tuple({part(0, 0), part(0, 0), whole}) : rt.tuple({whole, part(0, 0), part(0, 0)});
   }
-  return rt.tuple({part(text.substr(0, at)), part(separator), part(text.substr(at + separator.size()))});
+  const size_t end = at + separator.size();
+  // The separator is the one that was given, as in Python, but it is in the text, so it has the text's origin.
+  return rt.tuple({part(0, at), part(at, separator.size()), part(end, text.size() - end)});
 }
 
 Result<Value> splitlines(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("splitlines", args, {"keepends"}, 0));
   TANDEM_ASSIGN(const auto lines, split_lines(rt, self.text(), bound.flag(0, false)));
-  return strings(rt, lines);
+  return strings(rt, self, lines);
 }
 
 Result<Value> dict_items(Runtime& rt, const Value& self, Args& args) {

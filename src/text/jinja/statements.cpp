@@ -12,8 +12,8 @@ constexpr int kMaxScopes = 600;
 
 }  // namespace
 
-Result<std::string> Evaluator::render(const Body& body, const Value& variables) {
-  std::string out;
+Result<MarkedText> Evaluator::render(const Body& body, const Value& variables) {
+  MarkedText out;
   out_ = &out;
   scope_ = std::make_shared<Scope>(nullptr, meter());
   add_globals(*this, scope_->variables);
@@ -32,11 +32,24 @@ Result<std::string> Evaluator::render(const Body& body, const Value& variables) 
   return error;
 }
 
-Status Evaluator::write(std::string_view text) {
-  if (out_->size() + captured_ + text.size() > limits().output) {
+Status Evaluator::check_output(size_t more) const {
+  if (out_->size() + captured_ + more > limits().output) {
     return resource_exhausted("the template writes too much text (more than {} MB)", limits().output >> 20);
   }
+  return ok_status();
+}
+
+Status Evaluator::write(const MarkedText& text) {
+  TANDEM_TRY(check_output(text.size()));
+  const size_t marks = out_->mark_bytes();
   out_->append(text);
+  marks_.add(out_->mark_bytes() - marks);
+  return step(static_cast<int64_t>(text.size() / 64));
+}
+
+Status Evaluator::write_own(std::string_view text) {
+  TANDEM_TRY(check_output(text.size()));
+  out_->append_own(text);
   return step(static_cast<int64_t>(text.size() / 64));
 }
 
@@ -46,9 +59,9 @@ Status Evaluator::push_scope(std::shared_ptr<Scope> around) {
   return ok_status();
 }
 
-Result<std::string> Evaluator::capture(const Body& body) {
-  std::string text;
-  std::string* const out = std::exchange(out_, &text);
+Result<MarkedText> Evaluator::capture(const Body& body) {
+  MarkedText text;
+  MarkedText* const out = std::exchange(out_, &text);
   captured_ += out->size();
   const std::shared_ptr<Scope> scope = scope_;
   Status status = push_scope(scope);
@@ -82,7 +95,7 @@ Result<Evaluator::Flow> Evaluator::exec(const Body& body) {
 Result<Evaluator::Flow> Evaluator::exec_one(const Stmt& stmt) {
   TANDEM_TRY(step());
   switch (stmt.kind) {
-    case StmtKind::kText: TANDEM_TRY(write(stmt.text)); break;
+    case StmtKind::kText: TANDEM_TRY(write_own(stmt.text)); break;
     case StmtKind::kPrint: TANDEM_TRY(exec_print(stmt)); break;
     case StmtKind::kSet: {
       TANDEM_ASSIGN(const Value value, eval(*stmt.expr));
@@ -95,12 +108,12 @@ Result<Evaluator::Flow> Evaluator::exec_one(const Stmt& stmt) {
     case StmtKind::kMacro: TANDEM_TRY(exec_macro(stmt)); break;
     case StmtKind::kCallBlock: TANDEM_TRY(exec_call_block(stmt)); break;
     case StmtKind::kFilterBlock: {
-      TANDEM_ASSIGN(std::string text, capture(stmt.body));
+      TANDEM_ASSIGN(MarkedText text, capture(stmt.body));
       block_values_.push_back(string(std::move(text)));
       auto value = eval(*stmt.expr);
       block_values_.pop_back();
       if (!value.ok()) return std::move(value).error();
-      TANDEM_ASSIGN(const std::string filtered, to_str(*this, *value));
+      TANDEM_ASSIGN(const MarkedText filtered, to_str(*this, *value));
       TANDEM_TRY(write(filtered));
       break;
     }
@@ -114,13 +127,13 @@ Result<Evaluator::Flow> Evaluator::exec_one(const Stmt& stmt) {
 
 Status Evaluator::exec_print(const Stmt& stmt) {
   TANDEM_ASSIGN(const Value value, eval(*stmt.expr));
-  if (value.is_string()) return write(value.text());
-  TANDEM_ASSIGN(const std::string text, to_str(*this, value));
+  if (value.is_string()) return write(value.marked());
+  TANDEM_ASSIGN(const MarkedText text, to_str(*this, value));
   return write(text);
 }
 
 Status Evaluator::exec_set_block(const Stmt& stmt) {
-  TANDEM_ASSIGN(std::string text, capture(stmt.body));
+  TANDEM_ASSIGN(MarkedText text, capture(stmt.body));
   block_values_.push_back(string(std::move(text)));
   auto value = eval(*stmt.expr);
   block_values_.pop_back();
@@ -230,7 +243,7 @@ Status Evaluator::exec_call_block(const Stmt& stmt) {
   TANDEM_ASSIGN(Value caller, make_macro(stmt, "caller"));
   args.named.emplace_back("caller", std::move(caller));
   TANDEM_ASSIGN(const Value value, call(callee, args));
-  TANDEM_ASSIGN(const std::string text, to_str(*this, value));
+  TANDEM_ASSIGN(const MarkedText text, to_str(*this, value));
   return write(text);
 }
 

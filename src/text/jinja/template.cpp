@@ -27,6 +27,11 @@ Result<Template> Template::parse(std::string_view source) {
 }
 
 Result<std::string> Template::render(const Value& variables, const RenderOptions& options) const {
+  TANDEM_ASSIGN(MarkedText text, render_marked(variables, options));
+  return std::move(text).take();
+}
+
+Result<MarkedText> Template::render_marked(const Value& variables, const RenderOptions& options) const {
   if (!variables.is_dict()) return invalid_argument("the variables of a template should be an object");
   Evaluator evaluator(options);
   return evaluator.render(parsed_->body, variables);

@@ -41,6 +41,8 @@ class Template {
   static Result<Template> parse(std::string_view source);
   // `variables` is a dict. A template's raise_exception('…') gives exactly its message.
   Result<std::string> render(const Value& variables, const RenderOptions& options = {}) const;
+  // The same text, with which parts of it came from the variables (from such that are not Value::literal).
+  Result<MarkedText> render_marked(const Value& variables, const RenderOptions& options = {}) const;
 
  private:
   std::shared_ptr<const ParsedTemplate> parsed_;
@@ -49,8 +51,9 @@ class Template {
 // Whether all of it is UTF-8: the engine takes no other text.
 bool is_valid_text(std::string_view text);
 
-// JSON as a value: objects keep their order. `what` names the source in the error.
-Result<Value> parse_json_value(std::string_view text, std::string_view what);
+// JSON as a value: objects keep their order. `what` names the source in the error. `origin` is whose words all strings
+// in it are, keys too.
+Result<Value> parse_json_value(std::string_view text, std::string_view what, Origin origin = Origin::kData);
 
 // "2025-07-04T09:05:03", also with a space, without the time, or with a fraction or zone (which are ignored).
 Result<std::tm> parse_iso_time(std::string_view text);

@@ -69,10 +69,10 @@ Result<bool> same_as(Runtime& rt, const Value& value, Args& args) {
 template <bool wants_upper>
 Result<bool> cased(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("this test", args, {}, 0).status());
-  TANDEM_ASSIGN(const std::string text, to_str(rt, value));
+  TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
   TANDEM_TRY(rt.make_room(text.size(), 4));
   bool some = false;
-  for (const char32_t c : to_code_points(text)) {
+  for (const char32_t c : to_code_points(text.bytes())) {
     if (wants_upper ? is_lower(c) : is_upper(c)) return false;
     some |= wants_upper ? is_upper(c) : is_lower(c);
   }

@@ -9,30 +9,32 @@
 
 namespace tandem::jinja {
 
-Result<std::string> replace_text(Runtime& rt, std::string_view text, std::string_view from, std::string_view to,
-                                 int64_t count) {
+Result<MarkedText> replace_text(Runtime& rt, const MarkedText& marked, std::string_view from, const MarkedText& to,
+                                int64_t count) {
+  const std::string_view text = marked.bytes();
   TANDEM_TRY(rt.make_room(text.size()));
-  std::string out;
+  MarkedText out;
   size_t at = 0;
   for (; count != 0; --count) {
     TANDEM_TRY(rt.step());
-    TANDEM_TRY(rt.make_room(out.size() + to.size() > (size_t{1} << 16) ? out.size() + to.size() : 0));
+    const size_t size = out.size() + out.mark_bytes() + to.size();
+    TANDEM_TRY(rt.make_room(size > (size_t{1} << 16) ? size : 0));
     if (from.empty()) {  // Before each character, and at the end.
       if (at > text.size()) break;
-      out += to;
+      out.append(to);
       if (at == text.size()) return out;
-      const size_t size = byte_offset(text.substr(at), 1);
-      out += text.substr(at, size);
-      at += size;
+      const size_t length = byte_offset(text.substr(at), 1);
+      out.append_part(marked, text.substr(at, length));
+      at += length;
       continue;
     }
     const size_t found = text.find(from, at);
     if (found == std::string_view::npos) break;
-    out += text.substr(at, found - at);
-    out += to;
+    out.append_part(marked, text.substr(at, found - at));
+    out.append(to);
     at = found + from.size();
   }
-  out += text.substr(std::min(at, text.size()));
+  out.append_part(marked, text.substr(std::min(at, text.size())));
   return out;
 }
 
@@ -56,18 +58,18 @@ Result<std::vector<std::string_view>> split_lines(Runtime& rt, std::string_view 
   return lines;
 }
 
-Result<Value> pad_text(Runtime& rt, std::string_view text, int64_t width, std::string_view fill, Side side) {
-  const auto size = static_cast<int64_t>(count_code_points(text));
-  if (count_code_points(fill) != 1) return invalid_argument("the fill character must be exactly one character long");
+Result<MarkedText> pad_text(Runtime& rt, const MarkedText& text, int64_t width, const MarkedText& fill, Side side) {
+  const auto size = static_cast<int64_t>(count_code_points(text.bytes()));
+  if (count_code_points(fill.bytes()) != 1) return invalid_argument("the fill character must be exactly one character long");
   const int64_t total = std::max<int64_t>(width - size, 0);
   TANDEM_TRY(rt.make_room(static_cast<size_t>(total), fill.size()));
   // As Python centers: the odd one goes left if both the padding and the width are odd.
   int64_t left = side == Side::kLeft ? 0 : side == Side::kRight ? total : total / 2 + (total & width & 1);
-  std::string out;
-  for (int64_t i = 0; i < left; ++i) out += fill;
-  out += text;
-  for (int64_t i = left; i < total; ++i) out += fill;
-  return rt.string(std::move(out));
+  MarkedText out;
+  for (int64_t i = 0; i < left; ++i) out.append(fill);
+  out.append(text);
+  for (int64_t i = left; i < total; ++i) out.append(fill);
+  return out;
 }
 
 namespace {
@@ -76,7 +78,7 @@ template <std::u32string (*convert)(std::u32string_view)>
 Result<Value> change_case(Runtime& rt, const Value& self, Args& args) {
   TANDEM_TRY(bind("this method", args, {}, 0).status());
   TANDEM_TRY(rt.make_room(self.text().size(), 12));
-  return rt.string(to_utf8(convert(to_code_points(self.text()))), self.is_markup());
+  return rt.string(convert_characters(self.marked(), convert), self.is_markup());
 }
 
 std::u32string swapped(std::u32string_view text) {
@@ -90,18 +92,18 @@ Result<Value> strip_method(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("strip", args, {"chars"}, 0));
   TANDEM_TRY(rt.make_room(self.text().size()));
   if (!bound.has(0) || bound[0].is_none()) {
-    return rt.string(std::string(strip(self.text(), nullptr, left, right)), self.is_markup());
+    return rt.part(self, strip(self.text(), nullptr, left, right), self.is_markup());
   }
   TANDEM_ASSIGN(const std::string chars, bound.text(0, ""));
-  return rt.string(std::string(strip(self.text(), &chars, left, right)), self.is_markup());
+  return rt.part(self, strip(self.text(), &chars, left, right), self.is_markup());
 }
 
 Result<Value> replace_method(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("replace", args, {"old", "new", "count"}, 2));
   TANDEM_ASSIGN(const std::string from, bound.text(0, ""));
-  TANDEM_ASSIGN(const std::string to, bound.text(1, ""));
+  TANDEM_ASSIGN(const MarkedText to, bound.marked(1, ""));
   TANDEM_ASSIGN(const int64_t count, bound.integer(2, -1));
-  TANDEM_ASSIGN(std::string text, replace_text(rt, self.text(), from, to, count));
+  TANDEM_ASSIGN(MarkedText text, replace_text(rt, self.marked(), from, to, count));
   return rt.string(std::move(text), self.is_markup());
 }
 
@@ -170,9 +172,9 @@ Result<Value> search(Runtime& rt, const Value& self, Args& args) {
 
 Result<Value> join_method(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("join", args, {"iterable"}, 1));
-  if (bound[0].is_undefined()) return rt.string("");
+  if (bound[0].is_undefined()) return rt.string(MarkedText());
   TANDEM_ASSIGN(const std::vector<Value> items, iterate(rt, bound[0]));
-  std::string text;
+  MarkedText text;
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].is_string()) {
       return invalid_argument("sequence item {}: expected str instance, {} found", i, type_name(items[i]));
@@ -185,7 +187,7 @@ Result<Value> join_method(Runtime& rt, const Value& self, Args& args) {
 }
 
 Result<Value> format_method(Runtime& rt, const Value& self, Args& args) {
-  TANDEM_ASSIGN(std::string text, format_braces(rt, self.text(), args));
+  TANDEM_ASSIGN(MarkedText text, format_braces(rt, self.marked(), args));
   return rt.string(std::move(text));
 }
 
@@ -193,18 +195,22 @@ template <Side side>
 Result<Value> justify(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("ljust", args, {"width", "fillchar"}, 1));
   TANDEM_ASSIGN(const int64_t width, bound.integer(0, 0));
-  TANDEM_ASSIGN(const std::string fill, bound.text(1, " "));
-  return pad_text(rt, self.text(), width, fill, side);
+  TANDEM_ASSIGN(const MarkedText fill, bound.marked(1, " "));
+  TANDEM_ASSIGN(MarkedText padded, pad_text(rt, self.marked(), width, fill, side));
+  return rt.string(std::move(padded));
 }
 
 Result<Value> zero_fill(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("zfill", args, {"width"}, 1));
   TANDEM_ASSIGN(const int64_t width, bound.integer(0, 0));
-  const std::string& text = self.text();
+  const std::string_view text = self.text();
   const bool sign = !text.empty() && (text[0] == '+' || text[0] == '-');
-  TANDEM_ASSIGN(const Value padded,
-                pad_text(rt, std::string_view(text).substr(sign ? 1 : 0), width - (sign ? 1 : 0), "0", Side::kRight));
-  return rt.string((sign ? text.substr(0, 1) : "") + padded.text());
+  const MarkedText digits = self.marked().part(text.substr(sign ? 1 : 0));
+  TANDEM_ASSIGN(const MarkedText padded,
+                pad_text(rt, digits, width - (sign ? 1 : 0), MarkedText("0", Origin::kTemplate), Side::kRight));
+  MarkedText filled = self.marked().part(text.substr(0, sign ? 1 : 0));
+  filled.append(padded);
+  return rt.string(std::move(filled));
 }
 
 template <bool (*holds)(char32_t)>
@@ -231,7 +237,7 @@ Result<Value> remove_affix(Runtime& rt, const Value& self, Args& args) {
   std::string_view text = self.text();
   if (prefix && text.starts_with(part)) text.remove_prefix(part.size());
   if (!prefix && text.ends_with(part)) text.remove_suffix(part.size());
-  return rt.string(std::string(text), self.is_markup());
+  return rt.part(self, text, self.is_markup());
 }
 
 }  // namespace

@@ -10,13 +10,13 @@
 namespace tandem::jinja {
 
 // At most `count` times; negative: all.
-Result<std::string> replace_text(Runtime& rt, std::string_view text, std::string_view from, std::string_view to,
-                                 int64_t count);
+Result<MarkedText> replace_text(Runtime& rt, const MarkedText& text, std::string_view from, const MarkedText& to,
+                                int64_t count);
 // The views are into `text`.
 Result<std::vector<std::string_view>> split_lines(Runtime& rt, std::string_view text, bool keep_ends);
 
 enum class Side { kLeft, kRight, kBoth };  // Where the text stands.
-Result<Value> pad_text(Runtime& rt, std::string_view text, int64_t width, std::string_view fill, Side side);
+Result<MarkedText> pad_text(Runtime& rt, const MarkedText& text, int64_t width, const MarkedText& fill, Side side);
 
 // Methods of strings, and of dicts, lists, loops and cyclers; null: there is none of this name.
 Native find_text_method(std::string_view name);

@@ -17,9 +17,9 @@ constexpr size_t kIndexFrom = 8;  // Smaller dicts are searched from the start.
 
 }  // namespace
 
-StringObject::StringObject(std::string text, Meter* meter, bool is_markup)
-    : Object(meter, sizeof(StringObject) + text.capacity()), bytes(std::move(text)), markup(is_markup) {
-  length = count_code_points(bytes);
+StringObject::StringObject(MarkedText content, Meter* meter, bool is_markup)
+    : Object(meter, sizeof(StringObject) + content.memory()), markup(is_markup), text(std::move(content)) {
+  length = count_code_points(text.bytes());
   depth = 0;
 }
 
@@ -62,7 +62,11 @@ Value Value::object(Kind kind, std::shared_ptr<Object> object) {
 }
 
 Value Value::string(std::string bytes, Meter* meter, bool markup) {
-  return object(Kind::kString, std::make_shared<StringObject>(std::move(bytes), meter, markup));
+  return string(MarkedText(std::move(bytes), Origin::kData), meter, markup);
+}
+
+Value Value::string(MarkedText text, Meter* meter, bool markup) {
+  return object(Kind::kString, std::make_shared<StringObject>(std::move(text), meter, markup));
 }
 
 Value Value::undefined(std::string why) {
@@ -80,7 +84,8 @@ Value Value::tuple(std::vector<Value> items, Meter* meter) {
   return object(Kind::kTuple, std::make_shared<ListObject>(std::move(items), meter));
 }
 
-const std::string& Value::text() const { return as<StringObject>().bytes; }
+const std::string& Value::text() const { return as<StringObject>().text.bytes(); }
+const MarkedText& Value::marked() const { return as<StringObject>().text; }
 size_t Value::length() const { return as<StringObject>().length; }
 bool Value::is_markup() const { return is_string() && as<StringObject>().markup; }
 const std::vector<Value>& Value::items() const { return as<ListObject>().items; }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tandem/status.h"
+#include "text/jinja/marked_text.h"
 
 namespace tandem::jinja {
 
@@ -88,8 +89,11 @@ class Value {
   static Value boolean(bool b);
   static Value integer(int64_t i);
   static Value real(double d);
-  // Without a meter: literals, variables and short constants.
+  // Without a meter: literals, variables and short constants. A plain string counts as data, all of it.
   static Value string(std::string bytes, Meter* meter = nullptr, bool markup = false);
+  static Value string(MarkedText text, Meter* meter = nullptr, bool markup = false);
+  // A string of the template's own, or of those who made the file.
+  static Value literal(std::string bytes) { return string(MarkedText(std::move(bytes), Origin::kTemplate)); }
   static Value undefined(std::string why);
   static Value list(std::vector<Value> items, Meter* meter = nullptr);
   static Value tuple(std::vector<Value> items, Meter* meter = nullptr);
@@ -110,7 +114,8 @@ class Value {
   int64_t as_int() const { return int_; }  // Also of a bool.
   double as_real() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(int_); }
   const std::string& text() const;
-  size_t length() const;  // Code points of a string.
+  const MarkedText& marked() const;  // The same, with where it came from.
+  size_t length() const;             // Code points of a string.
   bool is_markup() const;
   const std::vector<Value>& items() const;  // Of a list or a tuple.
   const DictObject& dict() const;
@@ -121,9 +126,19 @@ class Value {
   const std::shared_ptr<Object>& shared() const { return object_; }
   int depth() const { return object_ ? object_->depth : 0; }
 
+  // Where a string or a number came from. Numbers have it because they are written as text in the end.
+  Origin origin() const { return is_string() ? marked().strictest() : origin_; }
+  // The same number, as one that came from there.
+  Value from(Origin origin) const {
+    Value value = *this;
+    value.origin_ = origin;
+    return value;
+  }
+
  private:
   explicit Value(Kind kind) : kind_(kind) {}
   Kind kind_ = Kind::kUndefined;
+  Origin origin_ = Origin::kTemplate;
   union {
     int64_t int_ = 0;
     double float_;
@@ -137,10 +152,10 @@ struct UndefinedObject final : Object {
 };
 
 struct StringObject final : Object {
-  StringObject(std::string text, Meter* meter, bool is_markup);
-  std::string bytes;  // Valid UTF-8.
-  size_t length = 0;  // Code points.
+  StringObject(MarkedText content, Meter* meter, bool is_markup);
   bool markup = false;
+  MarkedText text;    // Valid UTF-8.
+  size_t length = 0;  // Code points.
 };
 
 struct ListObject final : Object {
@@ -173,6 +188,9 @@ struct RangeObject final : Object {
   int64_t step = 1;
   int64_t count = 0;
   int64_t stop = 0;
+  Origin origin = Origin::kTemplate;
+
+  Value at(int64_t i) const { return Value::integer(start + i * step).from(origin); }
 };
 
 struct NamespaceObject final : Object {
@@ -206,7 +224,7 @@ struct CyclerObject final : Object {
 
 struct JoinerObject final : Object {
   using Object::Object;
-  std::string separator;
+  MarkedText separator;
   bool used = false;
 };
 

@@ -12,9 +12,10 @@ namespace {
 
 class CpuContext final : public ExecutionContext {
  public:
-  CpuContext(const std::vector<MethodPlan>& plans, const KernelTable& kernels, ThreadPool& pool, AlignedMemory arena,
-             AlignedMemory scratch, uint64_t scratch_per_thread)
-      : plans_(plans),
+  CpuContext(const Artifact& artifact, const std::vector<MethodPlan>& plans, const KernelTable& kernels,
+             ThreadPool& pool, AlignedMemory arena, AlignedMemory scratch, uint64_t scratch_per_thread)
+      : artifact_(artifact),
+        plans_(plans),
         kernels_(kernels),
         pool_(pool),
         arena_(std::move(arena)),
@@ -22,11 +23,15 @@ class CpuContext final : public ExecutionContext {
         scratch_per_thread_(scratch_per_thread) {}
 
   Status run(size_t method, const Bindings& bindings) override {
-    return StepRunner(plans_[method], kernels_, pool_, bindings, arena_.get(), scratch_.get(), scratch_per_thread_)
-        .run();
+    // Before, so that a truncated file is not touched; after, so that nothing computed from a changed one is used.
+    TANDEM_TRY(artifact_.check());
+    TANDEM_TRY(
+        StepRunner(plans_[method], kernels_, pool_, bindings, arena_.get(), scratch_.get(), scratch_per_thread_).run());
+    return artifact_.check();
   }
 
  private:
+  const Artifact& artifact_;
   const std::vector<MethodPlan>& plans_;
   const KernelTable& kernels_;
   ThreadPool& pool_;
@@ -37,8 +42,8 @@ class CpuContext final : public ExecutionContext {
 
 class CpuProgram final : public Program {
  public:
-  CpuProgram(std::vector<MethodPlan> plans, const KernelTable& kernels, ThreadPool& pool)
-      : plans_(std::move(plans)), kernels_(kernels), pool_(pool) {}
+  CpuProgram(const Artifact& artifact, std::vector<MethodPlan> plans, const KernelTable& kernels, ThreadPool& pool)
+      : artifact_(artifact), plans_(std::move(plans)), kernels_(kernels), pool_(pool) {}
 
   size_t method_count() const override { return plans_.size(); }
   const ir::Graph& method(size_t index) const override { return *plans_[index].graph; }
@@ -58,11 +63,12 @@ class CpuProgram final : public Program {
     if (arena == nullptr || scratch == nullptr) {
       return resource_exhausted("no memory for {} bytes of activations", arena_bytes);
     }
-    return std::unique_ptr<ExecutionContext>(
-        std::make_unique<CpuContext>(plans_, kernels_, pool_, std::move(arena), std::move(scratch), scratch_bytes));
+    return std::unique_ptr<ExecutionContext>(std::make_unique<CpuContext>(
+        artifact_, plans_, kernels_, pool_, std::move(arena), std::move(scratch), scratch_bytes));
   }
 
  private:
+  const Artifact& artifact_;
   std::vector<MethodPlan> plans_;
   const KernelTable& kernels_;
   ThreadPool& pool_;
@@ -77,7 +83,7 @@ Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPo
     TANDEM_ASSIGN(MethodPlan plan, make_plan(graph, artifact, *kernels));
     plans.push_back(std::move(plan));
   }
-  return std::unique_ptr<Program>(std::make_unique<CpuProgram>(std::move(plans), *kernels, pool));
+  return std::unique_ptr<Program>(std::make_unique<CpuProgram>(artifact, std::move(plans), *kernels, pool));
 }
 
 }  // namespace tandem::cpu

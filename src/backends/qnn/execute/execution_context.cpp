@@ -192,8 +192,10 @@ Status QnnExecutionContext::run(size_t method, const Bindings& bindings) {
   if (method >= loaded_->methods.size()) return internal_error("the program has no method number {}", method);
   const LoadedMethod& loaded = loaded_->methods[method];
   TANDEM_TRY(check(loaded.plan, bindings));
+  TANDEM_TRY(loaded_->artifact->check());
   copy_positions(loaded.plan, bindings);
   look_up(loaded, bindings);
+  TANDEM_TRY(loaded_->artifact->check());
   for (size_t i = 0; i < loaded.plan.steps.size(); ++i) {
     TANDEM_TRY(run_step(loaded.plan.steps[i], steps_[method][i], bindings));
   }

@@ -23,6 +23,7 @@ Status compare_checksums(const Artifact& artifact, ThreadPool& pool) {
     const Shard& shard = shards[static_cast<size_t>(i)];
     damaged[static_cast<size_t>(i)] = binary_checksum(artifact.bytes(shard.binary)) != shard.checksum;
   });
+  TANDEM_TRY(artifact.check());
   for (size_t i = 0; i < shards.size(); ++i) {
     if (damaged[i] != 0) {
       return corrupt("the binary of shard \"{}\" is damaged; copy the file again or compile it again", shards[i].name);
@@ -129,6 +130,7 @@ Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const
 
 Status load_shards(const Artifact& artifact, ThreadPool& pool, LoadedShards& loaded) {
   const ArtifactHead& head = artifact.head();
+  loaded.artifact = &artifact;
   TANDEM_TRY(compare_checksums(artifact, pool));
   TANDEM_ASSIGN(const std::vector<BinaryInfo> binaries, describe(artifact, *loaded.device->backend()->library()));
   std::vector<ShardDescription> descriptions;
@@ -149,6 +151,7 @@ Status load_shards(const Artifact& artifact, ThreadPool& pool, LoadedShards& loa
     options.group.first = i > 0 ? loaded.shards[0].context : nullptr;
     options.group.spill_fill_bytes = spill_fill_bytes;
     auto context = Context::load(loaded.device, binary_of(artifact, head.shards[i]), options);
+    TANDEM_TRY(artifact.check());
     if (!context.ok()) return with_context(std::move(context).error(), "shard \"{}\"", head.shards[i].name);
     TANDEM_ASSIGN(LoadedShard shard, load_shard(std::move(context).value(), binaries[i], loaded.methods, i));
     loaded.shards.push_back(std::move(shard));

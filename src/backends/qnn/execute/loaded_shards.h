@@ -34,6 +34,7 @@ struct LoadedShards {
   std::vector<LoadedShard> shards;
   std::vector<LoadedMethod> methods;
   ThreadPool* pool = nullptr;
+  const Artifact* artifact = nullptr;  // The file with the tables.
 };
 
 // The device of this process. Programs share one, as the library has one set of resources behind it.

@@ -1,0 +1,52 @@
+// All that the command line prints goes through here.
+//
+// Standard error is for people: progress, figures, warnings, errors. Whether it can be written never decides about a
+// command, so nothing here fails for it. Standard output has results: one that cannot be written ends the command.
+// Lines are escaped and shortened (printable_message() in base/printable.h), because names in them come from files that
+// somebody else wrote.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "base/json.h"
+
+namespace tandem {
+
+// As it is, to standard error: what we have composed ourselves, such as a progress bar.
+void write_stderr(std::string_view text);
+// One line on standard error.
+void note_line(std::string_view line);
+template <typename... Args>
+void note(fmt::format_string<Args...> format, Args&&... args) {
+  note_line(fmt::format(format, std::forward<Args>(args)...));
+}
+// "error: …" and "warning: …".
+void note_error(std::string_view message);
+void warn(std::string_view message);
+
+// As it is, to standard output. False if it cannot be written, or something before it could not.
+bool write_stdout(std::string_view text);
+// What is buffered gets to whoever reads it now.
+bool flush_stdout();
+// One line on standard output, and one line it stays, whatever its arguments have in them.
+bool show_line(std::string_view line);
+template <typename... Args>
+bool show(fmt::format_string<Args...> format, Args&&... args) {
+  return show_line(fmt::format(format, std::forward<Args>(args)...));
+}
+bool show_json(const Json& json, int indent = -1);
+// Text that is itself the result, such as an answer: to a terminal without what would steer it (newlines and tabs
+// stay), to a file or a pipe byte for byte.
+bool show_data(std::string_view text);
+bool stdout_is_terminal();
+
+// Whether something could not be written to standard output.
+bool output_failed();
+// Ends the command if so, as fail() does: quietly if nobody reads any more (`tandem … | head`), else with an error.
+void check_output();
+// The exit status of a command whose reader went away, as shells count: 128 + SIGPIPE.
+inline constexpr int kReaderGone = 141;
+
+}  // namespace tandem
