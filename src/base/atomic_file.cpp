@@ -79,20 +79,6 @@ int sync(int fd) {
   return result == 0 ? 0 : errno;
 }
 
-// So that a rename in it survives a power cut.
-Status sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    if (errno == EACCES) return ok_status();  // It may be written, but not read: nothing can be done.
-    return io_error("{}: cannot be opened ({})", folder.string(), std::strerror(errno));
-  }
-  const int error = sync(fd);
-  ::close(fd);
-  // Some file systems have no such thing.
-  if (error == 0 || error == EINVAL || error == ENOTSUP || error == EROFS) return ok_status();
-  return io_error("{}: cannot be synced ({})", folder.string(), std::strerror(error));
-}
-
 // 0, or the error's number. Without `replaces`, what is at `to` stays, and the error is EEXIST.
 int rename_file(const std::filesystem::path& from, const std::filesystem::path& to, bool replaces) {
 #ifdef RENAME_NOREPLACE
@@ -107,6 +93,19 @@ int rename_file(const std::filesystem::path& from, const std::filesystem::path& 
 }
 
 }  // namespace
+
+Status sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == EACCES) return ok_status();  // It may be written, but not read: nothing can be done.
+    return io_error("{}: cannot be opened ({})", folder.string(), std::strerror(errno));
+  }
+  const int error = sync(fd);
+  ::close(fd);
+  // Some file systems have no such thing.
+  if (error == 0 || error == EINVAL || error == ENOTSUP || error == EROFS) return ok_status();
+  return io_error("{}: cannot be synced ({})", folder.string(), std::strerror(error));
+}
 
 std::filesystem::path parent_folder(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");

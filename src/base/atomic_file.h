@@ -63,6 +63,9 @@ bool is_temporary_name_of(std::string_view temporary, std::string_view name);
 // What is put behind a name for that.
 inline constexpr size_t kTemporarySuffixBytes = std::string_view(".0123456789abcdef.partial").size();
 
+// Makes what was created, renamed or removed in a folder survive a power cut.
+Status sync_folder(const std::filesystem::path& folder);
+
 // The folder that a path is in: "." for a bare name.
 std::filesystem::path parent_folder(const std::filesystem::path& path);
 

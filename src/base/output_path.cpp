@@ -39,11 +39,16 @@ std::string target_of(const std::filesystem::path& link) {
 
 }  // namespace
 
-bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
-  struct stat one {
-  }, other{};
-  return ::stat(a.c_str(), &one) == 0 && ::stat(b.c_str(), &other) == 0 && one.st_dev == other.st_dev &&
-         one.st_ino == other.st_ino;
+Result<bool> is_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  struct stat info[2] = {};
+  const std::filesystem::path* const paths[2] = {&a, &b};
+  for (int i = 0; i < 2; ++i) {
+    if (::stat(paths[i]->c_str(), &info[i]) == 0) continue;
+    // Where nobody gets in, nothing can be written either. Other errors are no answer.
+    if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP) return false;
+    return io_error("{}: cannot be looked at ({})", paths[i]->string(), std::strerror(errno));
+  }
+  return info[0].st_dev == info[1].st_dev && info[0].st_ino == info[1].st_ino;
 }
 
 bool file_starts_with(const std::filesystem::path& path, std::string_view start) {
@@ -62,7 +67,8 @@ Status check_output_path(const std::filesystem::path& path, const OutputRules& r
     return invalid_argument("{} is a folder; give the name of a file to write", name);
   }
   for (const std::filesystem::path& input : rules.inputs) {
-    if (!is_same_file(path, input)) continue;
+    TANDEM_ASSIGN(const bool is_input, is_same_file(path, input));
+    if (!is_input) continue;
     return invalid_argument("{} is one of the files that are read ({}); choose another name for the output", name,
                             input.string());
   }

@@ -26,7 +26,7 @@ struct OutputRules {
 Status check_output_path(const std::filesystem::path& path, const OutputRules& rules);
 
 // Whether both are one file, by whatever names (links are followed). False if one is not there.
-bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+Result<bool> is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 // Whether a regular file begins with these bytes: by that, files of one kind are told from others.
 bool file_starts_with(const std::filesystem::path& path, std::string_view start);

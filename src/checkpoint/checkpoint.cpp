@@ -1,11 +1,12 @@
 #include "checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/list_folder.h"
+#include "base/file_status.h"
 #include "checkpoint/locate.h"
 #include "checkpoint/torch_file.h"
 #include "checkpoint/weight_index.h"
@@ -18,27 +19,21 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMaxConfigBytes = 64u << 20;  // A tokenizer_config with thousands of added tokens has a few MB.
 constexpr uint64_t kMaxIndexBytes = 100u << 20;
 
-bool is_file(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
 // What to say if the weights are not there: perhaps they are, in another format.
 Error no_weights(const fs::path& folder) {
   std::vector<std::string> others;
   std::vector<std::string> safetensors;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string extension = it->path().extension().string();
-    const std::string name = printable_name(it->path().filename().string());
+  const auto names = list_folder(folder);
+  if (!names.ok()) return names.error();
+  for (const std::string& entry : *names) {
+    const std::string extension = fs::path(entry).extension().string();
+    const std::string name = printable_name(entry);
     if (extension == ".safetensors") safetensors.push_back(name);
     if (extension == ".bin" || extension == ".pth" || extension == ".pt" || extension == ".gguf" ||
         extension == ".onnx" || extension == ".msgpack" || extension == ".h5") {
       others.push_back(name);
     }
   }
-  std::sort(others.begin(), others.end());
-  std::sort(safetensors.begin(), safetensors.end());
   if (!safetensors.empty()) {
     return not_found("{}: found {}, but neither model.safetensors nor model.safetensors.index.json; download them",
                      folder.string(), safetensors[0]);
@@ -53,51 +48,13 @@ Error no_weights(const fs::path& folder) {
 
 // A file that may be missing.
 Result<std::optional<std::string>> read_optional(const fs::path& path) {
-  if (!is_file(path)) return std::optional<std::string>();
+  TANDEM_ASSIGN(const bool is_there, regular_file_exists(path));
+  if (!is_there) return std::optional<std::string>();
   TANDEM_ASSIGN(std::string text, read_text_file(path, kMaxConfigBytes));
   return std::optional(std::move(text));
 }
 
-// FNV-1a, with the length at the end so that ("ab", "c") differs from ("a", "bc").
-uint64_t hash_more(uint64_t hash, std::string_view bytes) {
-  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3u; };
-  for (const char c : bytes) add(static_cast<uint8_t>(c));
-  for (uint64_t length = bytes.size(), i = 0; i < 8; ++i) add(static_cast<uint8_t>(length >> (8 * i)));
-  return hash;
-}
-
-// A few blocks of a file, evenly spread, its first and last bytes among them: what tells two trainings of one model
-// apart without reading gigabytes.
-std::string sample_of(const fs::path& path, uint64_t size) {
-  constexpr uint64_t kBlock = 4096, kBlocks = 16;
-  std::ifstream file(path, std::ios::binary);
-  std::string sample, block(kBlock, '\0');
-  const uint64_t last = size > kBlock ? size - kBlock : 0;
-  for (uint64_t i = 0; i < kBlocks; ++i) {
-    file.clear();
-    file.seekg(static_cast<std::streamoff>(last / (kBlocks - 1) * i + (i + 1 == kBlocks ? last % (kBlocks - 1) : 0)));
-    file.read(block.data(), static_cast<std::streamsize>(kBlock));
-    sample.append(block, 0, static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  }
-  return sample;
-}
-
 }  // namespace
-
-void Checkpoint::add_to_fingerprint(std::string_view bytes) {
-  fingerprint_ = hash_more(fingerprint_, bytes);
-  identity_ = hash_more(identity_, bytes);
-}
-
-void Checkpoint::add_file_to_fingerprint(const fs::path& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  if (error) return;
-  const auto time = fs::last_write_time(path, error).time_since_epoch().count();
-  const std::string name_and_size = fmt::format("{} {}", path.filename().string(), size);
-  fingerprint_ = hash_more(fingerprint_, fmt::format("{} {}", name_and_size, time));
-  identity_ = hash_more(hash_more(identity_, name_and_size), sample_of(path, size));
-}
 
 Status Checkpoint::read_texts(const CheckpointOptions& options) {
   const fs::path name(options.config_name);
@@ -105,7 +62,8 @@ Status Checkpoint::read_texts(const CheckpointOptions& options) {
     return invalid_argument("\"{}\" is not the name of a file in the checkpoint's folder", options.config_name);
   }
   const fs::path config_path = folder_ / name;
-  if (!is_file(config_path)) {
+  TANDEM_ASSIGN(const bool has_config, regular_file_exists(config_path));
+  if (!has_config) {
     return not_found("{}: there is no {}; give the folder of a Hugging Face checkpoint", folder_.string(),
                      options.config_name);
   }
@@ -134,13 +92,15 @@ Status Checkpoint::read_texts(const CheckpointOptions& options) {
     tokenizer_config_.chat_template = std::move(jinja);
   }
   for (const char* file : {"tokenizer.json", "tokenizer.json.gz"}) {
-    if (!tokenizer_path_ && is_file(folder_ / file)) tokenizer_path_ = folder_ / file;
+    TANDEM_ASSIGN(const bool is_there, regular_file_exists(folder_ / file));
+    if (!tokenizer_path_ && is_there) tokenizer_path_ = folder_ / file;
   }
-  if (tokenizer_path_) add_file_to_fingerprint(*tokenizer_path_);
+  if (tokenizer_path_) TANDEM_TRY(add_file_to_fingerprint(*tokenizer_path_));
   // Older forms of tokenizers, and what belongs to them.
   for (const char* file : {"tokenizer.model", "qwen.tiktoken", "vocab.json", "merges.txt", "tokenizer.bin",
                            "added_tokens.json", "special_tokens_map.json"}) {
-    if (is_file(folder_ / file)) add_file_to_fingerprint(folder_ / file);
+    TANDEM_ASSIGN(const bool is_there, regular_file_exists(folder_ / file));
+    if (is_there) TANDEM_TRY(add_file_to_fingerprint(folder_ / file));
   }
   return ok_status();
 }
@@ -160,12 +120,13 @@ Status Checkpoint::open_shards(const fs::path& index_path) {
     auto [place, is_new] = shard_files.emplace(shard, files_.size());
     if (is_new) {
       const fs::path path = folder_ / shard;
-      if (!is_file(path)) {
+      TANDEM_ASSIGN(const bool is_there, regular_file_exists(path));
+      if (!is_there) {
         return not_found("{}: the shard {} is missing; download it", folder_.string(), printable_name(shard));
       }
       TANDEM_ASSIGN(SafetensorsFile file, SafetensorsFile::open(path));
       files_.push_back(std::move(file));
-      add_file_to_fingerprint(path);
+      TANDEM_TRY(add_file_to_fingerprint(path));
     }
     if (files_[place->second].find(name) == nullptr) {
       return corrupt("{}: tensor \"{}\" should be in {}, but is not; download the checkpoint again",
@@ -180,7 +141,9 @@ Status Checkpoint::open_shards(const fs::path& index_path) {
 Status Checkpoint::open_torch_weights() {
   std::set<std::string> names = {"pytorch_model.bin"};
   const fs::path index = folder_ / "pytorch_model.bin.index.json";
-  if (!is_file(folder_ / "pytorch_model.bin") && is_file(index)) {
+  TANDEM_ASSIGN(const bool has_single, regular_file_exists(folder_ / "pytorch_model.bin"));
+  TANDEM_ASSIGN(const bool has_index, regular_file_exists(index));
+  if (!has_single && has_index) {
     TANDEM_ASSIGN(const std::string text, read_text_file(index, kMaxIndexBytes));
     TANDEM_ASSIGN(const auto weight_map, parse_weight_map(text, index.string()));
     add_to_fingerprint(text);
@@ -190,7 +153,8 @@ Status Checkpoint::open_torch_weights() {
   Container container;
   for (const std::string& name : names) {
     const fs::path path = folder_ / name;
-    if (!is_file(path)) {
+    TANDEM_ASSIGN(const bool is_there, regular_file_exists(path));
+    if (!is_there) {
       return not_found("{}: the weights {} are missing; download them", folder_.string(), printable_name(name));
     }
     TANDEM_ASSIGN(TorchFile file, TorchFile::open(path));
@@ -200,7 +164,7 @@ Status Checkpoint::open_torch_weights() {
                                {.encoding = encoding_of(view.dtype), .shape = view.shape, .parts = {view.bytes}},
                                path.string(), tensor));
     }
-    add_file_to_fingerprint(path);
+    TANDEM_TRY(add_file_to_fingerprint(path));
     container.files.push_back(std::move(file).take_file());
   }
   container_ = std::make_unique<const Container>(std::move(container));
@@ -210,14 +174,18 @@ Status Checkpoint::open_torch_weights() {
 Status Checkpoint::open_weights() {
   const fs::path single = folder_ / "model.safetensors";
   const fs::path index = folder_ / "model.safetensors.index.json";
-  if (is_file(single)) {
+  TANDEM_ASSIGN(const bool has_single, regular_file_exists(single));
+  TANDEM_ASSIGN(const bool has_index, regular_file_exists(index));
+  TANDEM_ASSIGN(const bool has_torch, regular_file_exists(folder_ / "pytorch_model.bin"));
+  TANDEM_ASSIGN(const bool has_torch_index, regular_file_exists(folder_ / "pytorch_model.bin.index.json"));
+  if (has_single) {
     TANDEM_ASSIGN(SafetensorsFile file, SafetensorsFile::open(single));
     for (const SafetensorsEntry& entry : file.entries()) tensors_.emplace(entry.name, 0);
     files_.push_back(std::move(file));
-    add_file_to_fingerprint(single);
-  } else if (is_file(index)) {
+    TANDEM_TRY(add_file_to_fingerprint(single));
+  } else if (has_index) {
     TANDEM_TRY(open_shards(index));
-  } else if (is_file(folder_ / "pytorch_model.bin") || is_file(folder_ / "pytorch_model.bin.index.json")) {
+  } else if (has_torch || has_torch_index) {
     TANDEM_TRY(open_torch_weights());
   } else {
     return no_weights(folder_);
@@ -238,9 +206,9 @@ Status Checkpoint::open_container(Container container) {
   tokenizer_path_ = container.tokenizer_path;
   settle_tokens();
   // The files' own names are part of it, as a hub's are.
-  for (const MappedFile& file : container.files) add_file_to_fingerprint(file.path());
-  for (const fs::path& path : container.other_files) add_file_to_fingerprint(path);
-  if (tokenizer_path_) add_file_to_fingerprint(*tokenizer_path_);
+  for (const MappedFile& file : container.files) TANDEM_TRY(add_file_to_fingerprint(file.path()));
+  for (const fs::path& path : container.other_files) TANDEM_TRY(add_file_to_fingerprint(path));
+  if (tokenizer_path_) TANDEM_TRY(add_file_to_fingerprint(*tokenizer_path_));
   if (container.tensors.empty()) return corrupt("{}: the file holds no tensors", folder_.string());
   container_ = std::make_unique<const Container>(std::move(container));
   return ok_status();
@@ -250,6 +218,7 @@ Result<Checkpoint> Checkpoint::open(const fs::path& path, const CheckpointOption
   TANDEM_ASSIGN(const CheckpointPlace place, locate_checkpoint(path, options.config_name));
   Checkpoint checkpoint;
   checkpoint.folder_ = path;
+  TANDEM_TRY(checkpoint.find_name());
   if (place.kind == CheckpointKind::kHub) {
     TANDEM_TRY(checkpoint.open_hub(options));
     return checkpoint;
@@ -266,11 +235,13 @@ Result<Checkpoint> Checkpoint::open(const fs::path& path, const CheckpointOption
   return checkpoint;
 }
 
-std::string Checkpoint::name() const {
+Status Checkpoint::find_name() {
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(folder_, error);
-  if (!is_file(whole)) return whole.filename().string();
-  return whole.stem().string();
+  if (error) return io_error("{}: cannot be looked at ({})", folder_.string(), error.message());
+  TANDEM_ASSIGN(const bool is_file, regular_file_exists(whole));
+  name_ = is_file ? whole.stem().string() : whole.filename().string();
+  return ok_status();
 }
 
 Result<std::optional<std::string>> Checkpoint::embedded_tokenizer_json() const {
@@ -368,12 +339,14 @@ void Checkpoint::release_rows(const TensorView& tensor, int64_t row_begin, int64
   visit_bytes(tensor, row_begin, row_count, [&](std::span<const uint8_t> part) { release_bytes(part); });
 }
 
-std::vector<fs::path> Checkpoint::input_files() const {
-  std::vector<fs::path> files;
+Result<std::vector<fs::path>> Checkpoint::input_files() const {
+  std::vector<fs::path> files = {folder_};
   std::error_code error;
-  if (is_file(folder_)) files.push_back(folder_);
-  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
-    if (is_file(it->path())) files.push_back(it->path());
+  const bool is_folder = fs::is_directory(folder_, error);
+  if (error) return io_error("{}: cannot be looked at ({})", folder_.string(), error.message());
+  if (is_folder) {
+    TANDEM_ASSIGN(const std::vector<std::string> names, list_folder(folder_));
+    for (const std::string& name : names) files.push_back(folder_ / name);
   }
   if (tokenizer_path_) files.push_back(*tokenizer_path_);
   for (const SafetensorsFile& file : files_) files.push_back(file.file().path());

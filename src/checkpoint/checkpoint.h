@@ -42,7 +42,7 @@ class Checkpoint {
   // What was opened: a folder or a file.
   const std::filesystem::path& folder() const { return folder_; }
   // The folder's name, or the file's without its ending: "llama-2-7b", "Qwen3-0.6B-Q8_0".
-  std::string name() const;
+  const std::string& name() const { return name_; }
   const ModelConfig& config() const { return config_; }
   // With the ids of config.json where generation_config.json says nothing.
   const GenerationConfig& generation() const { return generation_; }
@@ -74,7 +74,7 @@ class Checkpoint {
   void release_bytes(std::span<const uint8_t> bytes) const;
 
   // The files that it is, or could be, read from: all in a folder, and those that it has elsewhere.
-  std::vector<std::filesystem::path> input_files() const;
+  Result<std::vector<std::filesystem::path>> input_files() const;
 
   // Changes when a file of the checkpoint does: names, sizes and times of all files that are read, and config.json's
   // bytes. The same for a folder that was moved. Weights are not read for it.
@@ -91,13 +91,15 @@ class Checkpoint {
   Status open_shards(const std::filesystem::path& index_path);
   Status open_torch_weights();
   Status read_texts(const CheckpointOptions& options);
+  Status find_name();
   void settle_tokens();
   // The file that these bytes are in; null if in none.
   const MappedFile* file_of(std::span<const uint8_t> bytes) const;
   void add_to_fingerprint(std::string_view bytes);
-  void add_file_to_fingerprint(const std::filesystem::path& path);
+  Status add_file_to_fingerprint(const std::filesystem::path& path);
 
   std::filesystem::path folder_;
+  std::string name_;
   ModelConfig config_;
   GenerationConfig generation_;
   TokenizerConfig tokenizer_config_;

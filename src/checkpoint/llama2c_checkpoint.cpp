@@ -1,5 +1,6 @@
 // llama2.c's training checkpoint (.pt).
 #include "base/error.h"
+#include "base/file_status.h"
 #include "checkpoint/container.h"
 #include "checkpoint/llama_params.h"
 #include "checkpoint/safetensors.h"
@@ -34,12 +35,13 @@ Json to_json(const PickleTree& tree, const PickleValue& dict) {
 }
 
 // Its own, or one of the usual kinds.
-void find_tokenizer(const fs::path& folder, Container& container) {
-  std::error_code error;
+Status find_tokenizer(const fs::path& folder, Container& container) {
   for (const char* name : {"tokenizer.bin", "tokenizer.json", "tokenizer.json.gz", "tokenizer.model"}) {
-    if (!container.tokenizer_path && fs::is_regular_file(folder / name, error))
-      container.tokenizer_path = folder / name;
+    if (container.tokenizer_path) break;
+    TANDEM_ASSIGN(const bool is_there, regular_file_exists(folder / name));
+    if (is_there) container.tokenizer_path = folder / name;
   }
+  return ok_status();
 }
 
 }  // namespace
@@ -70,7 +72,7 @@ Result<Container> open_llama2c(const fs::path& path) {
   TANDEM_TRY(add_llama(to_json(archive.tree, *arguments), fmt::format("{}: model_args", path.string()), shards,
                        path.string(), container));
   container.files.push_back(std::move(file).take_file());
-  find_tokenizer(path.parent_path(), container);
+  TANDEM_TRY(find_tokenizer(path.parent_path(), container));
   return container;
 }
 

@@ -1,15 +1,12 @@
 #include "checkpoint/locate.h"
 
-#include <dirent.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <memory>
 #include <system_error>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_status.h"
+#include "base/list_folder.h"
 #include "base/mapped_file.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/safetensors.h"
@@ -21,6 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_meta_part(const std::string& name) { return name.starts_with("consolidated.") && name.ends_with(".pth"); }
+
+bool is_hub_weights(const std::string& name) {
+  return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+         name.starts_with("pytorch_model.");
+}
 
 Result<CheckpointPlace> locate_file(const fs::path& path) {
   TANDEM_ASSIGN(const MappedFile file, MappedFile::open(path));
@@ -48,33 +50,23 @@ struct Contents {
   std::vector<fs::path> llama2c;
 };
 
-// Not with std::filesystem, whose iterators end the process where memory runs out.
-Result<std::vector<std::string>> names_in(const fs::path& folder) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
-  if (open == nullptr) return io_error("{}: cannot be listed ({})", folder.string(), std::strerror(errno));
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(open.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  return names;
-}
-
 Result<Contents> list(const fs::path& folder, const std::string& config_name) {
   Contents contents;
-  TANDEM_ASSIGN(const std::vector<std::string> names, names_in(folder));
+  TANDEM_ASSIGN(const std::vector<std::string> names, list_folder(folder));
   contents.is_empty = names.empty();
   for (const std::string& name : names) {
     const fs::path path = folder / name;
     const std::string extension = path.extension().string();
-    std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored)) continue;
+    const bool is_config = name == config_name || name == "params.json";
+    // A link that leads nowhere matters only if something would be read there.
+    if (!is_config && !is_hub_weights(name) && !is_meta_part(name) && extension != ".gguf" && extension != ".pt") {
+      continue;
+    }
+    TANDEM_ASSIGN(const bool is_file, regular_file_exists(path));
+    if (!is_file) continue;
     if (name == config_name) contents.has_config = true;
     if (name == "params.json") contents.has_params = true;
-    if (extension == ".safetensors" || name.ends_with(".safetensors.index.json") ||
-        name.starts_with("pytorch_model.")) {
-      contents.has_hub_weights = true;
-    }
+    if (is_hub_weights(name)) contents.has_hub_weights = true;
     if (is_meta_part(name)) {
       contents.has_meta_weights = true;
     } else if (extension == ".gguf") {

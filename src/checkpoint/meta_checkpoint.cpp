@@ -4,6 +4,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/list_folder.h"
+#include "base/file_status.h"
 #include "checkpoint/container.h"
 #include "checkpoint/llama_params.h"
 #include "checkpoint/safetensors.h"
@@ -30,11 +32,11 @@ int part_number(const std::string& name) {
 
 Result<std::vector<fs::path>> find_parts(const fs::path& folder) {
   std::map<int, fs::path> parts;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const int number = part_number(it->path().filename().string());
+  TANDEM_ASSIGN(const std::vector<std::string> names, list_folder(folder));
+  for (const std::string& name : names) {
+    const int number = part_number(name);
     if (number < 0) continue;
-    if (!parts.emplace(number, it->path()).second) {
+    if (!parts.emplace(number, folder / name).second) {
       return corrupt("{}: two files are part {} of the weights", folder.string(), number);
     }
   }
@@ -51,16 +53,12 @@ Result<std::vector<fs::path>> find_parts(const fs::path& folder) {
   return paths;
 }
 
-bool is_file(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
 }  // namespace
 
 Result<Container> open_meta(const fs::path& folder) {
   const fs::path params_path = folder / "params.json";
-  if (!is_file(params_path)) {
+  TANDEM_ASSIGN(const bool has_params, regular_file_exists(params_path));
+  if (!has_params) {
     return not_found("{}: there are weights in Meta's form, but no params.json; download it", folder.string());
   }
   TANDEM_ASSIGN(const std::string text, read_text_file(params_path, kMaxParamsBytes));
@@ -80,7 +78,9 @@ Result<Container> open_meta(const fs::path& folder) {
   // Llama 2's downloads have it beside the models' folders.
   for (const fs::path& path :
        {folder / "tokenizer.json", folder / "tokenizer.model", folder / ".." / "tokenizer.model"}) {
-    if (!container.tokenizer_path && is_file(path)) container.tokenizer_path = path;
+    if (container.tokenizer_path) break;
+    TANDEM_ASSIGN(const bool is_there, regular_file_exists(path));
+    if (is_there) container.tokenizer_path = path;
   }
   return container;
 }

@@ -97,8 +97,10 @@ Result<CompileReport> compile(const std::filesystem::path& checkpoint, const std
   return guarded([&]() -> Result<CompileReport> {
     TANDEM_ASSIGN(const std::unique_ptr<CompileJob> job, CompileJob::open(checkpoint, output, options));
     TANDEM_TRY(job->target().is_npu() ? compile_for_npu(*job) : compile_for_cpu(*job));
-    std::error_code ignored;
-    job->report().file_size = std::filesystem::file_size(output, ignored);
+    // Only for the summary: the file is there, whole and synced.
+    std::error_code error;
+    const auto size = std::filesystem::file_size(output, error);
+    job->report().file_size = error ? 0 : size;
     return std::move(job->report());
   });
 }

@@ -96,7 +96,7 @@ Status CompileJob::check_weights() {
 
 // Nothing that is read, and nothing that somebody else made, is ever written over.
 Status CompileJob::check_outputs() const {
-  std::vector<std::filesystem::path> inputs = checkpoint_.input_files();
+  TANDEM_ASSIGN(std::vector<std::filesystem::path> inputs, checkpoint_.input_files());
   // A compiled file may lie beside the checkpoint that it was made from.
   std::erase_if(inputs, looks_like_artifact);
   const CalibrationOptions& calibration = options_.calibration;

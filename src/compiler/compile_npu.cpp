@@ -45,7 +45,8 @@ class NpuCompiler {
 
   Status run() {
     TANDEM_TRY(plan());
-    TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job_.output(), key()));
+    TANDEM_ASSIGN(const std::string work_key, key());
+    TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job_.output(), work_key));
     if (Status status = work_in(work); !status.ok()) return work.give_up(std::move(status).error());
     work.remove();
     return ok_status();
@@ -119,15 +120,13 @@ class NpuCompiler {
   }
 
   // Everything that the finished parts depend on.
-  std::string key() const {
+  Result<std::string> key() const {
     const CalibrationOptions& c = job_.options().calibration;
     std::string calibration = c.import_encodings.empty() ? "" : c.import_encodings.string();
     for (const auto& file : {c.file, c.import_encodings}) {
       if (file.empty()) continue;
-      const auto text = read_text_file(file, uint64_t{1} << 30);
-      calibration += text.ok() ? fmt::format(" {:016x}",
-                                             hash_bytes({reinterpret_cast<const uint8_t*>(text->data()), text->size()}))
-                               : "";
+      TANDEM_ASSIGN(const std::string text, read_text_file(file, uint64_t{1} << 30));
+      calibration += fmt::format(" {:016x}", hash_bytes({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
     }
     Json methods = Json::array();
     for (const MethodShape& shape : job_.shapes()) methods.push_back({shape.name, shape.tokens, shape.context});

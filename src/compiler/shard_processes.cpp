@@ -34,7 +34,8 @@ class Pipe {
     if (::pipe2(ends, O_CLOEXEC) != 0) return io_error("no pipe to a worker ({})", std::strerror(errno));
     read_ = ends[0];
     write_ = ends[1];
-    ::fcntl(read_, F_SETFL, O_NONBLOCK);
+    // Else a worker that says nothing could not be stopped.
+    if (::fcntl(read_, F_SETFL, O_NONBLOCK) != 0) return io_error("no pipe to a worker ({})", std::strerror(errno));
     return ok_status();
   }
   ~Pipe() {
@@ -55,6 +56,35 @@ class Pipe {
  private:
   int read_ = -1;
   int write_ = -1;
+};
+
+// What a worker's descriptors are. The first thing that goes wrong is kept: a worker that was started all the same
+// would write to our own output.
+class SpawnActions {
+ public:
+  SpawnActions() = default;
+  ~SpawnActions() {
+    if (is_open_) ::posix_spawn_file_actions_destroy(&actions_);
+  }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+
+  void open(int descriptor, const char* path, int flags) {
+    if (error_ == 0) error_ = ::posix_spawn_file_actions_addopen(&actions_, descriptor, path, flags, 0644);
+  }
+  void copy(int from, int to) {
+    if (error_ == 0) error_ = ::posix_spawn_file_actions_adddup2(&actions_, from, to);
+  }
+  // 0, or the error's number.
+  int spawn(pid_t* child, const char* program, const char* const* arguments) const {
+    if (error_ != 0) return error_;
+    return ::posix_spawn(child, program, &actions_, nullptr, const_cast<char* const*>(arguments), environ);
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  int error_ = ::posix_spawn_file_actions_init(&actions_);
+  const bool is_open_ = error_ == 0;
 };
 
 struct Process {
@@ -122,19 +152,15 @@ class Pool {
     process->memory = tasks_[task].expected_memory;
     TANDEM_TRY(process->output.open());
     const std::string log = file_of(task, ".log").string();
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
+    SpawnActions actions;
     // Stages come through the pipe; whatever else is said goes to a log.
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, process->output.write_end(), STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
-                                     0644);
+    actions.open(STDIN_FILENO, "/dev/null", O_RDONLY);
+    actions.copy(process->output.write_end(), STDOUT_FILENO);
+    actions.open(STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     const std::string program = options_.worker.string(), job = file_of(task, ".job.json").string(),
                       result = file_of(task, ".result.json").string();
     const char* const arguments[] = {program.c_str(), job.c_str(), result.c_str(), nullptr};
-    const int error =
-        ::posix_spawn(&process->pid, program.c_str(), &actions, nullptr, const_cast<char* const*>(arguments), environ);
-    posix_spawn_file_actions_destroy(&actions);
+    const int error = actions.spawn(&process->pid, program.c_str(), arguments);
     if (error != 0) return io_error("{} cannot be started ({})", program, std::strerror(error));
     process->output.close_write();
     running_.push_back(std::move(process));
@@ -144,7 +170,8 @@ class Pool {
   void listen() {
     std::vector<pollfd> polled;
     for (const auto& process : running_) polled.push_back({process->output.read_end(), POLLIN, 0});
-    ::poll(polled.data(), polled.size(), kPollMilliseconds);
+    // Where it cannot wait, it must not spin either; what there is to read is read in any case.
+    if (::poll(polled.data(), polled.size(), kPollMilliseconds) < 0) ::usleep(1000);
     for (const auto& process : running_) read_lines(*process);
   }
 
@@ -173,11 +200,20 @@ class Pool {
         ++i;
         continue;
       }
+      const int error = ended < 0 ? errno : 0;
       const size_t task = running_[i]->task;
       running_.erase(running_.begin() + static_cast<int64_t>(i));
-      Status finished = finish(task, status);
+      Status finished = error == 0 ? finish(task, status) : lost(task, error);
       if (!finished.ok() && failure_.ok()) failure_ = std::move(finished);
     }
+  }
+
+  // Nobody knows how it ended, because whoever started us ignores SIGCHLD, say. A result is written last and whole.
+  Status lost(size_t task, int error) {
+    if (read_text_file(file_of(task, ".result.json"), kResultLimit).ok()) return finish(task, 0);
+    return internal_error(
+        "the process that compiled the shard {} cannot be waited for ({}); run the same command again",
+        tasks_[task].job.shard.name, std::strerror(error));
   }
 
   Status finish(size_t task, int status) {

@@ -16,6 +16,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/list_folder.h"
 #include "base/mapped_file.h"
 
 namespace tandem {
@@ -72,18 +73,20 @@ struct Entries {
 
 Result<Entries> list(const fs::path& folder, const fs::path& output) {
   Entries entries;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  TANDEM_ASSIGN(const std::vector<std::string> names, list_folder(folder));
+  for (const std::string& name : names) {
+    const fs::path path = folder / name;
     struct stat info {};
-    const bool is_file = ::lstat(it->path().c_str(), &info) == 0 && S_ISREG(info.st_mode);
-    if (is_file && (is_finished_name(name) || is_temporary_name(name, output.filename().string()))) {
-      entries.ours.push_back(it->path());
+    if (::lstat(path.c_str(), &info) != 0) {
+      if (errno == ENOENT) continue;  // Just removed.
+      return io_error("{}: cannot be looked at ({})", path.string(), std::strerror(errno));
+    }
+    if (S_ISREG(info.st_mode) && (is_finished_name(name) || is_temporary_name(name, output.filename().string()))) {
+      entries.ours.push_back(path);
     } else if (!entries.foreign) {
-      entries.foreign = it->path();
+      entries.foreign = path;
     }
   }
-  if (error) return io_error("{}: cannot be read ({})", folder.string(), error.message());
   return entries;
 }
 
@@ -207,13 +210,16 @@ void WorkFolder::read_manifest() {
 }
 
 // With nothing to go on from, all files of an earlier compile only take space; else those that it had not finished do.
-void WorkFolder::remove_leftovers() {
+bool WorkFolder::remove_leftovers() {
   const auto entries = list(folder_, output_);
-  if (!entries.ok()) return;
+  bool all = entries.ok() && !entries->foreign;
+  if (!entries.ok()) return all;
   for (const fs::path& path : entries->ours) {
     const std::string name = path.filename().string();
-    if (name != kLockName && (finished_.empty() || !is_finished_name(name))) ::unlink(path.c_str());
+    if (name == kLockName || (!finished_.empty() && is_finished_name(name))) continue;
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) all = false;
   }
+  return all;
 }
 
 fs::path WorkFolder::segment_path(size_t index) const { return folder_ / fmt::format("{:05}.segment", index); }
@@ -263,10 +269,13 @@ Error WorkFolder::give_up(Error error) {
 
 void WorkFolder::remove() {
   finished_.clear();
-  remove_leftovers();
+  // The lock says whose folder this is: it goes when all else is gone, on the disk too. Else the next compile would
+  // find files of which it cannot know that they are ours.
+  if (remove_leftovers() && sync_folder(folder_).ok()) {
+    ::unlink((folder_ / kLockName).c_str());
+    ::rmdir(folder_.c_str());
+  }
   // Unlocked last: whoever waits for the lock must not find the folder half gone.
-  ::unlink((folder_ / kLockName).c_str());
-  ::rmdir(folder_.c_str());
   if (lock_ >= 0) ::close(std::exchange(lock_, -1));
 }
 

@@ -59,7 +59,8 @@ class WorkFolder {
   Status enter();
   Status take_lock(bool is_new);
   void read_manifest();
-  void remove_leftovers();
+  // False if something stays that should not.
+  bool remove_leftovers();
 
   std::filesystem::path output_;
   std::filesystem::path folder_;

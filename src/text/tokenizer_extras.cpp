@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/file_status.h"
 #include "base/mapped_file.h"
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_json_steps.h"
@@ -16,8 +17,8 @@ constexpr uint64_t kMaxFileBytes = 64u << 20;
 
 // Null if there is no such file.
 Result<Json> read_json_file(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return Json();
+  TANDEM_ASSIGN(const bool is_there, regular_file_exists(path));
+  if (!is_there) return Json();
   TANDEM_ASSIGN(const std::string text, read_text_file(path, kMaxFileBytes));
   TANDEM_ASSIGN(Json json, parse_json(text, path.string()));
   if (!json.is_object()) return corrupt("{}: not a JSON object", path.string());

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_status.h"
 #include "base/mapped_file.h"
 #include "text/gzip.h"
 #include "text/sentencepiece_model.h"
@@ -19,11 +20,6 @@ constexpr uint64_t kMaxModelBytes = 256u << 20;
 // In the order in which a folder is searched.
 constexpr const char* kFileNames[] = {"tokenizer.json", "tokenizer.json.gz", "tokenizer.model",
                                       "qwen.tiktoken",  "vocab.json",        "tokenizer.bin"};
-
-bool is_file(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
-}
 
 // What the post-processor adds, where the configuration says so and the files' own default does not hold.
 void apply_bos_and_eos(const TokenizerExtras& extras, TokenizerSpec& spec) {
@@ -57,7 +53,8 @@ Result<TokenizerSpec> read_llama2c(std::string_view bytes) {
 Result<TokenizerSpec> read_vocab(std::string_view bytes, const std::filesystem::path& path,
                                  const TokenizerExtras& extras) {
   const std::filesystem::path merges_path = path.parent_path() / "merges.txt";
-  if (!is_file(merges_path)) return not_found("a vocab.json needs a merges.txt beside it");
+  TANDEM_ASSIGN(const bool has_merges, regular_file_exists(merges_path));
+  if (!has_merges) return not_found("a vocab.json needs a merges.txt beside it");
   TANDEM_ASSIGN(const std::string merges, read_text_file(merges_path, kMaxModelBytes));
   return read_vocab_and_merges(bytes, merges, extras);
 }
@@ -115,7 +112,9 @@ Result<std::optional<Tokenizer>> Tokenizer::from_directory(const std::filesystem
                                                            const std::optional<std::filesystem::path>& file) {
   std::optional<std::filesystem::path> path = file;
   for (const char* name : kFileNames) {
-    if (!path && is_file(folder / name)) path = folder / name;
+    if (path) break;
+    TANDEM_ASSIGN(const bool is_there, regular_file_exists(folder / name));
+    if (is_there) path = folder / name;
   }
   if (!path) return std::optional<Tokenizer>();
   TANDEM_ASSIGN(Tokenizer tokenizer, from_file(*path));

@@ -5,7 +5,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "backends/qnn/api/log.h"
 #include "base/atomic_file.h"
@@ -49,7 +51,10 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGINT, SIGHUP, SIGTERM}) ::signal(signal, SIG_IGN);
   // The library prints to standard output now and then: that goes to the log, and stages to where it was.
   const int stages = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  if (stages < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    std::fprintf(stderr, "standard output cannot be moved (%s)\n", std::strerror(errno));
+    return 1;
+  }
   tandem::Status status = tandem::guard_file_mappings();
   if (status.ok()) status = tandem::run(argv[1], argv[2], stages);
   if (status.ok()) return 0;

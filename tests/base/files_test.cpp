@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/atomic_file.h"
+#include "base/file_status.h"
 #include "base/mapped_file.h"
 #include "base/output_path.h"
 #include "support/temp_folder.h"
@@ -364,6 +365,24 @@ TEST(ReadTextFile, UpToALimit) {
   ASSERT_FALSE(too_long.ok());
   EXPECT_EQ(too_long.error().code, ErrorCode::kCorrupt);
   EXPECT_FALSE(read_text_file(folder / "missing", 5).ok());
+}
+
+// ---- regular_file_exists ----
+
+TEST(RegularFileExists, TellsAbsenceFromNotKnowing) {
+  const TempFolder folder;
+  write_file(folder / "file", std::string_view("x"));
+  fs::create_symlink(folder / "file", folder / "link");
+  fs::create_symlink(folder / "absent", folder / "dangling");
+  fs::create_symlink(folder / "loop", folder / "loop");
+  EXPECT_TRUE(*regular_file_exists(folder / "file"));
+  EXPECT_TRUE(*regular_file_exists(folder / "link"));
+  for (const char* name : {"absent", "dangling", "file/below", "."}) {
+    EXPECT_FALSE(*regular_file_exists(folder / name)) << name;
+  }
+  const auto unknown = regular_file_exists(folder / "loop");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.error().message.find("loop: cannot be looked at"), std::string::npos) << unknown.error().message;
 }
 
 }  // namespace

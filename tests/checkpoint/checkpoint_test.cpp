@@ -323,5 +323,33 @@ TEST(Checkpoint, FingerprintFollowsTheFiles) {
   EXPECT_TRUE(seen.insert(fingerprint()).second);
 }
 
+// Left out in silence, a tokenizer or a configuration would be missing from all that is made from the checkpoint.
+TEST(Checkpoint, RefusesAFileThatCannotBeLookedAt) {
+  for (const char* name : {"generation_config.json", "tokenizer_config.json", "chat_template.jinja", "tokenizer.json",
+                           "tokenizer.model", "added_tokens.json", "model.safetensors.index.json"}) {
+    SCOPED_TRACE(name);
+    const TempFolder folder;
+    const fs::path copy = folder / "model";
+    fs::copy(kGolden / "qwen3", copy, fs::copy_options::recursive);
+    ASSERT_TRUE(Checkpoint::open(copy).ok());
+    fs::remove(copy / name);
+    fs::create_symlink(name, copy / name);  // A link to itself.
+    const auto checkpoint = Checkpoint::open(copy);
+    ASSERT_FALSE(checkpoint.ok());
+    EXPECT_NE(checkpoint.error().message.find(std::string(name) + ": cannot be looked at"), std::string::npos)
+        << checkpoint.error().message;
+  }
+}
+
+// A link that has nothing to do with the checkpoint is nobody's concern.
+TEST(Checkpoint, OtherFilesMayBeAnything) {
+  const TempFolder folder;
+  const fs::path copy = folder / "model";
+  fs::copy(kGolden / "qwen3", copy, fs::copy_options::recursive);
+  fs::create_symlink("notes", copy / "notes");
+  const auto checkpoint = Checkpoint::open(copy);
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+}
+
 }  // namespace
 }  // namespace tandem

@@ -69,6 +69,15 @@ TEST_F(Workers, TellWhatTheyDo) {
   EXPECT_EQ(stages, (std::vector<std::string>{"layers.0-0 one", "layers.0-0 two"}));
 }
 
+// As a parent may leave it to its children: then nobody can be waited for, and the results have to do.
+TEST_F(Workers, FinishWhereChildrenAreNotReported) {
+  ::signal(SIGCHLD, SIG_IGN);
+  EXPECT_TRUE(run(kGood, 3).ok());
+  EXPECT_EQ(done_.size(), 3u);
+  EXPECT_NE(error_of("exit 0\n").find("layers.0-0 cannot be waited for"), std::string::npos);
+  ::signal(SIGCHLD, SIG_DFL);
+}
+
 // A folder that only one of them can have says whether two ran at a time.
 constexpr const char* kAlone =
     "mkdir \"$folder/alone\" || exit 9\nsleep 0.1\nrmdir \"$folder/alone\"\ncp \"$good\" \"$2\"\n";

@@ -93,15 +93,16 @@ std::string ask_python() {
     ::close(ends[1]);
     return {};
   }
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  int failed = ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  if (failed == 0) failed = ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (failed == 0) failed = ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::string program = "python3";
   std::string flag = "-c";
   std::string script = kAskPython;
   std::array<char*, 4> arguments = {program.data(), flag.data(), script.data(), nullptr};
   pid_t child = -1;
-  const int failed = ::posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
+  // Without them it would write to our own output.
+  if (failed == 0) failed = ::posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   if (failed != 0) {

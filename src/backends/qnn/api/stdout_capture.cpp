@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <mutex>
 #include <string>
@@ -52,7 +53,9 @@ void redirect(CaptureState& capture) {
 std::string restore(CaptureState& capture) {
   if (capture.saved < 0) return {};
   std::fflush(stdout);
-  ::dup2(capture.saved, STDOUT_FILENO);
+  // Both go by, and without it whatever the program prints from here on would be lost.
+  while (::dup2(capture.saved, STDOUT_FILENO) < 0 && (errno == EINTR || errno == EBUSY)) {
+  }
   ::close(capture.saved);
   std::string text;
   std::array<char, 4096> buffer;
