@@ -9,6 +9,7 @@
 #include "cli/engine_flags.h"
 #include "cli/interrupt.h"
 #include "cli/validators.h"
+#include "cli/written_files.h"
 #include "eval/tested_model.h"
 
 namespace tandem {
@@ -41,6 +42,7 @@ std::string npy_header(size_t rows, size_t cols) {
 }
 
 void run(const Options& o) {
+  refuse_same_files({{"--out", o.out}}, {{"MODEL", o.model}, {"--recipe", o.recipe}});
   const std::vector<int64_t> numbers = parse_number_list(o.tokens);
   const std::vector<int32_t> tokens(numbers.begin(), numbers.end());
   TestedModelOptions options;
