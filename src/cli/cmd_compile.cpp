@@ -12,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
+#include "cli/written_files.h"
 #include "compiler/compile.h"
 #include "compiler/targets.h"
 #include "ir/printer.h"
@@ -24,6 +25,7 @@ constexpr double kMaxMemoryGb = 1 << 20;
 struct Options {
   std::string checkpoint;
   std::string output;
+  bool output_given = false;
   std::string target = "cpu";
   std::string mode = "hybrid";
   std::vector<std::string> prefill;
@@ -43,27 +45,17 @@ struct Options {
   double memory_gb = 0.0;
 };
 
-bool same_place(const std::filesystem::path& a, const std::filesystem::path& b) {
-  std::error_code ignored;
-  const auto place = [&](const std::filesystem::path& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
-  };
-  return place(a) == place(b);
-}
-
 // What does not go together is refused before anything is opened.
 void check(const Options& o) {
   if (o.mode == "kv" && !o.prefill.empty()) refuse("--prefill makes no sense with --mode kv; leave one out");
   const CalibrationOptions& c = o.calibration;
   if (!c.file.empty() && !c.prompt.empty()) refuse("give --calib or --calib-prompt, not both");
-  const std::pair<const char*, std::filesystem::path> written[] = {
-      {"-o", o.output}, {"--export-encodings", c.export_encodings}, {"--report", c.report}};
-  for (const auto& [flag, path] : written) {
-    for (const auto& [other_flag, other] : written) {
-      if (flag == other_flag || path.empty() || other.empty() || !same_place(path, other)) continue;
-      refuse(fmt::format("{} and {} both name {}; give them different files", flag, other_flag, path.string()));
-    }
-  }
+  const NamedPath written = {"-o", o.output}, encodings = {"--export-encodings", c.export_encodings},
+                  report = {"--report", c.report}, recipe = {"--recipe", o.recipe}, calib = {"--calib", c.file},
+                  imported = {"--encodings", c.import_encodings};
+  // Without -o the name is made from the checkpoint's; what is no checkpoint is refused where it is opened.
+  const NamedPath checkpoint = {"CHECKPOINT", o.output_given ? o.checkpoint : ""};
+  refuse_same_files({written, encodings, report}, {checkpoint, recipe, calib, imported});
 }
 
 CompileOptions to_compile_options(const Options& o) {
@@ -245,7 +237,8 @@ void add_compile_command(CLI::App& app) {
                     "Replace the output even if what is there under its name was not written by tandem");
   command->add_flag("-q,--quiet", o->quiet, "No progress, no summary; warnings and errors stay");
   command->callback([o] {
-    if (o->output.empty()) o->output = default_output(o->checkpoint);
+    o->output_given = !o->output.empty();
+    if (!o->output_given) o->output = default_output(o->checkpoint);
     run(*o);
   });
 }

@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
+#include "cli/written_files.h"
 #include "quant/calibration_report.h"
 
 namespace tandem {
@@ -69,6 +70,12 @@ void check(const Options& o) {
   if (!o.encodings.empty() && o.report.empty()) {
     refuse("--encodings is for --report; give that too");
   }
+  refuse_same_files({{"--report", o.report}}, {{"MODEL", o.model},
+                                               {"--encodings", o.encodings},
+                                               {"--recipe", o.recipe},
+                                               {"--text", o.material.text},
+                                               {"--ids", o.material.ids},
+                                               {"--conversations", o.material.conversations}});
 }
 
 std::vector<Phase> phases_of(const Options& o, const std::string& model) {

@@ -256,13 +256,20 @@ class Worker(HostileTest):
                 self.assertEqual(done.returncode, 1)
                 self.assertFalse(result.exists())
 
-    def test_compile_without_standard_streams(self):
+    def test_a_compile_that_is_stopped_and_one_without_standard_streams(self):
         libraries = test_cli.qnn_libraries()
         if libraries is None:
             self.skipTest("not tested, because there is no libQnnHtp.so (QNN); `make qnn` installs it")
         output = self.folder / "npu.tdm"
         arguments = ["compile", DEMO, "-o", output, "--target", "sm8750", "--emulator", "--prefill", 32, "--context",
                      128, "--shards", 2, "--qnn-libs", libraries]
+        process = start(*arguments, stdout=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdin.close)
+        next(line for line in process.stderr if b": ops of" in line)
+        os.killpg(process.pid, signal.SIGTERM)  # The worker too: it leaves that to the compile.
+        self.assertEqual(process.wait(timeout=TIMEOUT), 143)
+        self.assertIn(b"goes on", process.stderr.read())
         for closed in ((), (0, 1, 2)):
             done = subprocess.run([test_cli.TANDEM, *map(str, arguments)], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=closing(*closed),
@@ -646,10 +653,17 @@ class OptionValues(HostileTest):
 
     def test_what_contradicts_itself(self):
         compile_ = ("compile", GOLDEN / "qwen3", "-o", "out.tdm", "--activations", "auto")
+        (self.here / "model.gguf").write_bytes(b"GGUF")
+        (self.here / "model.tdm").write_bytes(b"TANDEM")
+        (self.here / "link.tdm").symlink_to("model.tdm")
+        before = {path.name: path.read_bytes() for path in self.here.iterdir()}
         for arguments in (
             (*compile_, "--calib", "text.txt", "--calib-prompt", "x"),
             (*compile_, "--report", "./out.tdm"),
             (*compile_, "--export-encodings", "e.json", "--report", "../here/e.json"),
+            (*compile_, "--calib", "text.txt", "--report", "text.txt"),
+            ("compile", "model.gguf", "-o", "./model.gguf", "--force"),
+            ("logits", "link.tdm", "--tokens", "5", "--out", "model.tdm"),
             ("run", "absent.tdm", "-p", "x", "--greedy", "--temperature", "1"),
             ("run", "absent.tdm", "-p", "x", "--no-template", "--system", "x"),
         ):
@@ -657,7 +671,7 @@ class OptionValues(HostileTest):
                 done = tandem(*arguments, cwd=self.here)
                 self.assert_one_clean_error(done)
                 self.assertEqual(done.returncode, 2)
-                self.assertFalse((self.here / "out.tdm").exists())
+                self.assertEqual({path.name: path.read_bytes() for path in self.here.iterdir()}, before)
 
     def test_values_that_are_meant(self):
         run = ("run", self.demo, "-p", PROMPT, "-n", 2, "--json")
