@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/list_folder.h"
 #include "base/file_status.h"
+#include "base/list_folder.h"
 #include "checkpoint/locate.h"
 #include "checkpoint/torch_file.h"
 #include "checkpoint/weight_index.h"

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/list_folder.h"
 #include "base/file_status.h"
+#include "base/list_folder.h"
 #include "checkpoint/container.h"
 #include "checkpoint/llama_params.h"
 #include "checkpoint/safetensors.h"

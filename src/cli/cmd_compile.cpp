@@ -12,7 +12,6 @@
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
-#include "cli/written_files.h"
 #include "compiler/compile.h"
 #include "compiler/targets.h"
 #include "ir/printer.h"
@@ -25,7 +24,6 @@ constexpr double kMaxMemoryGb = 1 << 20;
 struct Options {
   std::string checkpoint;
   std::string output;
-  bool output_given = false;
   std::string target = "cpu";
   std::string mode = "hybrid";
   std::vector<std::string> prefill;
@@ -50,17 +48,12 @@ void check(const Options& o) {
   if (o.mode == "kv" && !o.prefill.empty()) refuse("--prefill makes no sense with --mode kv; leave one out");
   const CalibrationOptions& c = o.calibration;
   if (!c.file.empty() && !c.prompt.empty()) refuse("give --calib or --calib-prompt, not both");
-  const NamedPath written = {"-o", o.output}, encodings = {"--export-encodings", c.export_encodings},
-                  report = {"--report", c.report}, recipe = {"--recipe", o.recipe}, calib = {"--calib", c.file},
-                  imported = {"--encodings", c.import_encodings};
-  // Without -o the name is made from the checkpoint's; what is no checkpoint is refused where it is opened.
-  const NamedPath checkpoint = {"CHECKPOINT", o.output_given ? o.checkpoint : ""};
-  refuse_same_files({written, encodings, report}, {checkpoint, recipe, calib, imported});
 }
 
 CompileOptions to_compile_options(const Options& o) {
   CompileOptions options;
   options.force = o.force;
+  options.other_inputs = {o.recipe};  // Where it is no preset.
   options.target = o.target;
   options.context = o.context;
   options.threads = o.threads;
@@ -237,8 +230,7 @@ void add_compile_command(CLI::App& app) {
                     "Replace the output even if what is there under its name was not written by tandem");
   command->add_flag("-q,--quiet", o->quiet, "No progress, no summary; warnings and errors stay");
   command->callback([o] {
-    o->output_given = !o->output.empty();
-    if (!o->output_given) o->output = default_output(o->checkpoint);
+    if (o->output.empty()) o->output = default_output(o->checkpoint);
     run(*o);
   });
 }

@@ -13,7 +13,6 @@
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
-#include "cli/written_files.h"
 #include "quant/calibration_report.h"
 
 namespace tandem {
@@ -48,7 +47,8 @@ void write_report(const Options& o, const PhasesReport& report) {
 }
 
 void check_report(const Options& o) {
-  const std::vector<std::filesystem::path> inputs = {o.model, o.encodings, o.checkpoint};
+  const std::vector<std::filesystem::path> inputs = {
+      o.model, o.encodings, o.checkpoint, o.recipe, o.material.text, o.material.ids, o.material.conversations};
   ok_or_fail(check_output_path(
       o.report, {.inputs = inputs, .may_replace = is_calibration_report, .kind = "a calibration report"}));
 }
@@ -70,12 +70,6 @@ void check(const Options& o) {
   if (!o.encodings.empty() && o.report.empty()) {
     refuse("--encodings is for --report; give that too");
   }
-  refuse_same_files({{"--report", o.report}}, {{"MODEL", o.model},
-                                               {"--encodings", o.encodings},
-                                               {"--recipe", o.recipe},
-                                               {"--text", o.material.text},
-                                               {"--ids", o.material.ids},
-                                               {"--conversations", o.material.conversations}});
 }
 
 std::vector<Phase> phases_of(const Options& o, const std::string& model) {
