@@ -22,6 +22,8 @@ constexpr CodePointRange kWhiteSpace[] = {{0x9, 0xd},       {0x20, 0x20},     {0
 // Letters that are no letters by their category.
 constexpr CodePointRange kOtherAlphabetic[] = {
     {0x24b6, 0x24e9}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
+// What Oniguruma's table of Latin-1 has besides: superscripts and fractions. It looks there outside of classes only.
+constexpr CodePointRange kLatin1WordCharacters[] = {{0xb2, 0xb3}, {0xb9, 0xb9}, {0xbc, 0xbe}};
 constexpr CodePointRange kHexDigits[] = {{'0', '9'}, {'A', 'F'}, {'a', 'f'}};
 
 char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
@@ -39,6 +41,7 @@ uint32_t categories_of(std::string_view name) {
 }
 
 char32_t fold(char32_t c) {
+  if (c == 0x130 || c == 0x131) return c;  // The Turkish letters i differ from i in more than case.
   return static_cast<char32_t>(utf8proc_tolower(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))));
 }
 
@@ -77,9 +80,11 @@ void CharSet::add_others_than_white_space() {
   add(next, 0x10ffff);
 }
 
-void CharSet::add_word_characters() {
+void CharSet::add_word_characters(bool in_class) {
   for (const char* category : {"L", "M", "Nd", "Nl", "Pc"}) add_category(category, false);
   for (const CodePointRange& range : kOtherAlphabetic) add(range.first, range.last);
+  if (in_class) return;
+  for (const CodePointRange& range : kLatin1WordCharacters) add(range.first, range.last);
 }
 
 void CharSet::add_hex_digits() {

@@ -18,7 +18,7 @@ class CharSet {
   // \s, \S, \w and \h of Oniguruma.
   void add_white_space();
   void add_others_than_white_space();
-  void add_word_characters();
+  void add_word_characters(bool in_class);
   void add_hex_digits();
   void negate() { negated_ = !negated_; }
   // With `any_case`, a character is in the set if one that differs in case only is. Call once all is added.

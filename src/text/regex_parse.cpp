@@ -252,7 +252,7 @@ class RegexParser {
       at_ += 2;
       const char c = negated[1];
       if (c == 'S') set.add_white_space();
-      if (c == 'W') set.add_word_characters();
+      if (c == 'W') set.add_word_characters(false);
       if (c == 'H') set.add_hex_digits();
       if (c == 'D') set.add_category("Nd", false);
       set.negate();
@@ -282,7 +282,7 @@ class RegexParser {
     if (c == 's' || c == 'w' || c == 'h' || c == 'd') {
       at_ += 2;
       if (c == 's') set.add_white_space();
-      if (c == 'w') set.add_word_characters();
+      if (c == 'w') set.add_word_characters(!where.empty());
       if (c == 'h') set.add_hex_digits();
       if (c == 'd') set.add_category("Nd", false);
       return std::optional<char32_t>();

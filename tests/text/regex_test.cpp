@@ -169,6 +169,9 @@ TEST(Regex, KnowsTheSyntaxOfTokenizers) {
   EXPECT_EQ(find_all(R"(\s)", "a \u3000\u180e\n"), (Matches{{1, 2}, {2, 5}, {8, 9}}));
   EXPECT_EQ(find_all(R"([\S]+)", "ab c"), (Matches{{0, 2}, {3, 4}}));
   EXPECT_EQ(find_all(R"(\w+)", "é1_ Ⓐ-"), (Matches{{0, 4}, {5, 8}}));
+  EXPECT_EQ(find_all(R"(\w+)", "a½⅓"), (Matches{{0, 3}}));    // As Oniguruma has it: of fractions, Latin-1's only.
+  EXPECT_EQ(find_all(R"([\w]+)", "a½⅓"), (Matches{{0, 1}}));  // And not in classes.
+  EXPECT_EQ(find_all("(?i:[a-z])+", "aKi\u0131\u017f\u212a"), (Matches{{0, 3}, {5, 10}}));
   EXPECT_EQ(find_all(R"(\h+)", "xfA9g"), (Matches{{1, 4}}));
   EXPECT_EQ(find_all(R"(\u00e9|\x{4e2d}|\x61)", "é中a"), (Matches{{0, 2}, {2, 5}, {5, 6}}));
   EXPECT_EQ(find_all(R"([]a-]+)", "]-ab"), (Matches{{0, 3}}));

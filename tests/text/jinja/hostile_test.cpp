@@ -139,7 +139,7 @@ TEST(Hostile, SearchesAreLinear) {
     const std::string text = render_operation(operation);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     EXPECT_TRUE(text == "ok" || text.find("takes too long") != std::string::npos) << text.substr(0, 200);
-    EXPECT_LT(seconds.count(), 15.0) << operation;  // A tenth of a second; a sanitizer makes it more.
+    EXPECT_LT(seconds.count(), 30.0) << operation;  // A tenth of a second; a sanitizer makes it more.
   }
 }
 
