@@ -88,8 +88,9 @@ namespace {
 // Encodes the words of one call.
 class WordEncoder {
  public:
-  WordEncoder(const TokenizerBlob& blob, double lowest_score, size_t text_bytes, WorkBudget& budget)
-      : budget_(budget), text_bytes_(text_bytes) {
+  WordEncoder(const TokenizerBlob& blob, double lowest_score, size_t text_bytes, const TokenRules& rules,
+              WorkBudget& budget)
+      : rules_(rules), budget_(budget), text_bytes_(text_bytes) {
     if (blob.model() == ModelKind::kUnigram) {
       unigram_.emplace(blob, lowest_score, budget);
     } else {
@@ -97,10 +98,16 @@ class WordEncoder {
     }
   }
 
-  // `origin` is the strictest of the word's section.
-  Status encode(std::string_view word, Origin origin, const TokenRules& rules, std::vector<int32_t>& ids) {
-    WordCache& cache = cache_for(origin);
-    if (cache.append(word, ids)) return ok_status();
+  // Words from here on are of a section whose strictest origin this is.
+  void start_section(Origin origin) {
+    origin_ = origin;
+    std::optional<WordCache>& cache = caches_[static_cast<size_t>(origin)];
+    if (!cache) cache.emplace(text_bytes_);
+    cache_ = &*cache;
+  }
+
+  Status encode(std::string_view word, std::vector<int32_t>& ids) {
+    if (cache_->append(word, ids)) return ok_status();
     if (word.size() > kMaxWordBytes) {
       return invalid_argument("the text has a word of {} bytes; {} are the most", word.size(), kMaxWordBytes);
     }
@@ -110,11 +117,11 @@ class WordEncoder {
     const size_t begin = ids.size();
     TANDEM_TRY(encode_word(word, {}, ids));
     // Only words that would become such a token are encoded in another way than usual.
-    if (origin != Origin::kTemplate && rules.refuses_any(std::span(ids).subspan(begin), origin)) {
+    if (origin_ != Origin::kTemplate && rules_.refuses_any(std::span(ids).subspan(begin), origin_)) {
       ids.resize(begin);
-      TANDEM_TRY(encode_word(word, {&rules, origin}, ids));
+      TANDEM_TRY(encode_word(word, {&rules_, origin_}, ids));
     }
-    cache.remember(word, begin, ids.size());
+    cache_->remember(word, begin, ids.size());
     return ok_status();
   }
 
@@ -122,14 +129,12 @@ class WordEncoder {
   Status encode_word(std::string_view word, const Refusal& refused, std::vector<int32_t>& ids) {
     return bpe_ ? bpe_->encode(word, ids, refused) : unigram_->encode(word, ids, refused);
   }
-  WordCache& cache_for(Origin origin) {
-    std::optional<WordCache>& cache = caches_[static_cast<size_t>(origin)];
-    if (!cache) cache.emplace(text_bytes_);
-    return *cache;
-  }
 
+  const TokenRules& rules_;
   WorkBudget& budget_;
   size_t text_bytes_;
+  Origin origin_ = Origin::kTemplate;
+  WordCache* cache_ = nullptr;
   std::array<std::optional<WordCache>, 3> caches_;  // By origin: the same word may have other ids.
   std::optional<BpeEncoder> bpe_;
   std::optional<UnigramEncoder> unigram_;
@@ -212,7 +217,7 @@ Result<std::vector<int32_t>> Tokenizer::encode_valid(std::string_view text, cons
   std::vector<TextSection> sections;
   std::deque<std::string> normalized;  // Keeps its strings in place: the cache points at words.
   std::optional<PreTokenizerRun> pre_tokenizer;
-  WordEncoder encoder(impl.blob, impl.lowest_score, text.size(), budget);
+  WordEncoder encoder(impl.blob, impl.lowest_score, text.size(), rules, budget);
   for (const TextSection& raw : raw_sections) {
     if (raw.token) {
       ids.push_back(static_cast<int32_t>(*raw.token));
@@ -221,7 +226,7 @@ Result<std::vector<int32_t>> Tokenizer::encode_valid(std::string_view text, cons
     TANDEM_ASSIGN(const std::string_view run, impl.normalizer.normalize(raw.text, normalized, budget));
     const auto raw_begin = static_cast<size_t>(raw.text.data() - text.data());
     const auto raw_origins = clip_origins(origins, raw_begin, raw_begin + raw.text.size());
-    const Origin origin = strictest_origin(raw_origins, 0, raw.text.size());
+    encoder.start_section(strictest_origin(raw_origins, 0, raw.text.size()));
     sections.clear();
     if (raw_origins.empty() || impl.normal.empty()) {
       TANDEM_TRY(impl.normal.split(impl.blob, run, budget, sections));
@@ -238,7 +243,7 @@ Result<std::vector<int32_t>> Tokenizer::encode_valid(std::string_view text, cons
       if (!pre_tokenizer) pre_tokenizer.emplace(impl.pre_tokenizer, budget);
       const bool at_start = raw.text.data() == text.data() && section.text.data() == run.data();
       TANDEM_ASSIGN(const std::vector<std::string_view>* words, pre_tokenizer->split(section.text, at_start));
-      for (const std::string_view word : *words) TANDEM_TRY(encoder.encode(word, origin, rules, ids));
+      for (const std::string_view word : *words) TANDEM_TRY(encoder.encode(word, ids));
     }
   }
   if (options.add_special) {
