@@ -19,7 +19,7 @@ CMAKE_BUILD := cmake --build
 help: ## Say what there is to make (this)
 	@echo "tandem: a Hugging Face decoder becomes one file that runs in your process"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  JOBS=$(JOBS) (compile jobs), FUZZ_SECONDS=$(FUZZ_SECONDS) (for each fuzzer), PROMPT=\"...\" (for the demo)"
 
@@ -63,6 +63,21 @@ build-asan: deps-test
 .PHONY: test-asan
 test-asan: build-asan
 	ctest --test-dir build/asan --output-on-failure --timeout 900 -j $(JOBS) --exclude-regex '^cli$$'
+
+# What has threads in it, and nothing more: the whole would take as long as test-asan.
+TSAN_TESTS := test_base test_cpu_execute test_runtime_parallel
+.PHONY: test-tsan
+test-tsan: deps-test ## Look for data races: the thread pool, kernels and sessions in parallel
+	cmake --preset tsan
+	$(CMAKE_BUILD) build/tsan --target $(TSAN_TESTS) -j $(JOBS)
+	build/tsan/tests/test_base --gtest_brief=1 --gtest_filter='ThreadPool.*:Guarded.*:MappingGuard.*'
+	build/tsan/tests/test_cpu_execute --gtest_brief=1
+	build/tsan/tests/test_runtime_parallel --gtest_brief=1
+
+.PHONY: test-valgrind
+test-valgrind: build ## Run the demo model under valgrind: nothing undefined is read, nothing leaks
+	@scripts/install_dependencies.sh valgrind
+	scripts/test_valgrind.sh $(TANDEM)
 
 .PHONY: test-fuzz
 test-fuzz: build-asan
@@ -115,7 +130,7 @@ tidy: deps-tidy ## Run clang-tidy over src/ (slow)
 
 .PHONY: deps
 deps: ## Install all system packages that are missing
-	scripts/install_dependencies.sh build test arm bench lint tidy
+	scripts/install_dependencies.sh build test arm valgrind bench lint tidy
 
 .PHONY: deps-build deps-test deps-bench deps-lint deps-tidy
 deps-build deps-test deps-bench deps-lint deps-tidy: deps-%:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the system packages that are missing: install_dependencies.sh GROUP...
-# Groups: build, test, arm, bench, lint, tidy. docs/dependencies.md says what each package is for.
+# Groups: build, test, arm, valgrind, bench, lint, tidy. docs/dependencies.md says what each package is for.
 # Does nothing, quickly and without network, where all are there.
 set -euo pipefail
 
@@ -10,6 +10,7 @@ declare -A packages=(
   [test]="libgtest-dev libpcre2-dev clang clang-runtime python3 python3-pip"
   # GoogleTest's sources come with libgtest-dev and are compiled for ARM; the other libraries' headers do for what is run.
   [arm]="g++-aarch64-linux-gnu qemu-user libgtest-dev"
+  [valgrind]="valgrind"
   [bench]="libbenchmark-dev"
   # Versions of clang-format disagree about details; this is the one that the sources are formatted with.
   [lint]="clang-format-14"

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -50,8 +51,9 @@ bool replace_with_zeros(uintptr_t address) {
     const uintptr_t page = address / g_page * g_page;
     // The rest of the mapping in one go: beyond the end of a truncated file every page would fault. Two threads may do
     // this at a time; the second replaces zeros by zeros.
-    return ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
-                  MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+    // The bare system call: what others put around mmap() is not made for signal handlers.
+    return ::syscall(SYS_mmap, page, end - page, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                     0) != -1;
   }
   return false;
 }

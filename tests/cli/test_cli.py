@@ -322,6 +322,61 @@ class Interrupts(CliTest):
                 self.assertIn("error: ", done.stderr)
 
 
+class ChangedFiles(CliTest):
+    """A file that is truncated while a command uses it: one sentence, not a signal."""
+
+    SENTENCE = "was changed or truncated while it was in use"
+
+    def test_a_checkpoint_while_it_is_compiled(self):
+        checkpoint = self.folder / "shrinking"
+        made = subprocess.run(
+            [MAKE_CHECKPOINT, checkpoint, "-q", "--hidden", "512", "--layers", "8", "--ffn", "2048"], timeout=TIMEOUT
+        )
+        self.assertEqual(made.returncode, 0)
+        weights = checkpoint / "model.safetensors"
+        output = self.folder / "shrinking.tdm"
+        process = subprocess.Popen(
+            [TANDEM, "compile", checkpoint, "-o", output], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        lines = []
+        for line in process.stderr:
+            if not lines:  # It has begun.
+                os.truncate(weights, weights.stat().st_size // 2)
+            lines.append(line.decode())
+        process.stderr.close()
+        self.assertEqual(process.wait(timeout=TIMEOUT), 1)
+        self.assertIn("error: ", lines[-1])
+        self.assertIn(self.SENTENCE, lines[-1])
+        self.assertIn("model.safetensors", lines[-1])
+        self.assertFalse(output.exists())
+
+    def truncate_while(self, *arguments, stdin=b""):
+        """The file goes when the first words are there; gives the exit code, and what was printed as error."""
+        file = self.folder / "shrinking.tdm"
+        shutil.copy(self.demo, file)
+        process = subprocess.Popen(
+            [TANDEM, arguments[0], file, *arguments[1:]],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        process.stdin.write(stdin)
+        process.stdin.flush()
+        self.assertTrue(process.stdout.read(1))
+        os.truncate(file, 5000)
+        _, errors = process.communicate(timeout=TIMEOUT)
+        return process.returncode, errors.decode()
+
+    def test_a_file_while_it_runs(self):
+        code, errors = self.truncate_while("run", "-p", PROMPT, "--ignore-eos", "--seed", "1")
+        self.assertEqual(code, 1, errors)
+        self.assertIn("error: ", errors)
+        self.assertIn(self.SENTENCE, errors)
+
+    def test_a_file_while_it_chats(self):
+        code, errors = self.truncate_while("chat", "--ignore-eos", "--seed", "1", stdin=PROMPT.encode() + b"\n")
+        self.assertGreaterEqual(code, 0, "ended by a signal")
+        self.assertIn(self.SENTENCE, errors)
+
+
 class Run(CliTest):
     def test_story(self):
         done = self.ok("run", self.demo, "-p", PROMPT, "--greedy")
