@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <sstream>
 
 #include "journal.h"
 
@@ -83,8 +84,10 @@ using Main = int (*)(int, char**, char**);
 Main real_main = nullptr;
 
 int watched_main(int argc, char** argv, char** environment) {
-  const std::string programs = "," + variable("TANDEM_FAULT_PROGRAM") + ",";
-  state().active = programs.find("," + std::string(program_invocation_short_name) + ",") != std::string::npos;
+  std::istringstream programs(variable("TANDEM_FAULT_PROGRAM"));
+  for (std::string name; std::getline(programs, name, ',');) {
+    if (name == program_invocation_short_name) state().active = true;
+  }
   if (active()) open_journal();
   const int code = real_main(argc, argv, environment);
   if (active()) write_counts();
