@@ -329,7 +329,7 @@ TEST(Checkpoint, RefusesAFileThatCannotBeLookedAt) {
                            "tokenizer.model", "added_tokens.json", "model.safetensors.index.json"}) {
     SCOPED_TRACE(name);
     const TempFolder folder;
-    const fs::path copy = folder / "model";
+    const fs::path copy = folder.path() / "model";
     fs::copy(kGolden / "qwen3", copy, fs::copy_options::recursive);
     ASSERT_TRUE(Checkpoint::open(copy).ok());
     fs::remove(copy / name);
@@ -344,7 +344,7 @@ TEST(Checkpoint, RefusesAFileThatCannotBeLookedAt) {
 // A link that has nothing to do with the checkpoint is nobody's concern.
 TEST(Checkpoint, OtherFilesMayBeAnything) {
   const TempFolder folder;
-  const fs::path copy = folder / "model";
+  const fs::path copy = folder.path() / "model";
   fs::copy(kGolden / "qwen3", copy, fs::copy_options::recursive);
   fs::create_symlink("notes", copy / "notes");
   const auto checkpoint = Checkpoint::open(copy);
