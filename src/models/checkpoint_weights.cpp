@@ -53,15 +53,17 @@ Result<std::vector<float>> CheckpointWeights::read_vector(std::string_view name)
 Status CheckpointWeights::visit_source(std::string_view name, const Checkpoint::ByteVisitor& visit) const {
   const auto visit_piece = [&](const std::string& tensor_name, int64_t first, int64_t count) -> Status {
     TANDEM_ASSIGN(const TensorView tensor, checkpoint_.tensor(tensor_name));
+    Status status = checkpoint_.check(tensor);
     checkpoint_.visit_bytes(tensor, first, count, [&](std::span<const uint8_t> bytes) {
       constexpr size_t kStep = 8 << 20;
-      for (size_t at = 0; at < bytes.size(); at += kStep) {
+      for (size_t at = 0; at < bytes.size() && status.ok(); at += kStep) {
         const auto part = bytes.subspan(at, std::min(kStep, bytes.size() - at));
         visit(part);
         checkpoint_.release_bytes(part);
+        status = checkpoint_.check(tensor);
       }
     });
-    return ok_status();
+    return status;
   };
   if (const VectorSource* vector = plan_.find_vector(name)) {
     if (!vector->tensor.empty()) return visit_piece(vector->tensor, vector->begin, vector->length);

@@ -30,7 +30,7 @@ const std::vector<int32_t>& story() {
   return tokens;
 }
 
-std::vector<int32_t> prompt() { return *demo_engine()->encode(*demo_engine()->render_chat(kStory, true), false); }
+std::vector<int32_t> prompt() { return *demo_engine()->encode_chat(kStory, true); }
 
 void expect_works(Session& session) {
   const auto result = session.generate_chat(kStory, twenty(), {});
