@@ -554,7 +554,8 @@ class OptionValues(HostileTest):
             "logits": (self.demo, "--tokens", "5", "--out", "out.npy"),
             "tokenize": (self.demo, "-p", "x"),
             "template": (self.demo, "--messages", "messages.json"),
-            "eval": (self.demo, "--text", "text.txt"),
+            # Short: what other cases wrote may be its text.
+            "eval": (self.demo, "--text", "text.txt", "--window", "16", "--limit", "1"),
             "targets": (),
         }
 
@@ -656,19 +657,37 @@ class OptionValues(HostileTest):
                 self.assertEqual(done.returncode, 2)
                 self.assertEqual(sorted(self.here.iterdir()), before)
 
-    def test_what_contradicts_itself(self):
-        compile_ = ("compile", GOLDEN / "qwen3", "-o", "out.tdm", "--activations", "auto")
-        (self.here / "model.gguf").write_bytes(b"GGUF")
-        (self.here / "model.tdm").write_bytes(b"TANDEM")
-        (self.here / "link.tdm").symlink_to("model.tdm")
-        before = {path.name: path.read_bytes() for path in self.here.iterdir()}
+    def test_outputs_that_are_inputs_or_each_other(self):
+        compile_ = ("compile", GOLDEN / "qwen3", "-o", "out.tdm", "--target", "sm8750")
+        shutil.copytree(GOLDEN / "qwen3", self.here / "qwen3")
+        (self.here / "link.tdm").symlink_to(self.demo)
+        (self.here / "hard.tdm").hardlink_to(self.demo)
+        recipe = self.here / "recipe.json"
+        recipe.write_text('{"base": "w4"}')
+        before = {path: path.read_bytes() for path in self.here.rglob("*") if path.is_file()}
         for arguments in (
-            (*compile_, "--calib", "text.txt", "--calib-prompt", "x"),
             (*compile_, "--report", "./out.tdm"),
             (*compile_, "--export-encodings", "e.json", "--report", "../here/e.json"),
             (*compile_, "--calib", "text.txt", "--report", "text.txt"),
-            ("compile", "model.gguf", "-o", "./model.gguf", "--force"),
-            ("logits", "link.tdm", "--tokens", "5", "--out", "model.tdm"),
+            ("compile", "qwen3", "-o", "qwen3/model.safetensors", "--force"),
+            ("compile", "qwen3", "-o", "./recipe.json", "--recipe", "recipe.json", "--force"),
+            ("compile", GOLDEN / "qwen3", "-o", "text.txt"),
+            ("compile", GOLDEN / "qwen3", "-o", "link.tdm"),
+            ("logits", "link.tdm", "--tokens", "5", "--out", "hard.tdm"),
+            ("logits", "link.tdm", "--tokens", "5", "--out", "text.txt"),
+        ):
+            with self.subTest(arguments=arguments):
+                done = tandem(*arguments, cwd=self.here)
+                self.assert_one_clean_error(done)
+                self.assertEqual(done.returncode, 1)
+                after = {path: path.read_bytes() for path in self.here.rglob("*") if path.is_file()}
+                self.assertEqual(after, before)
+
+    def test_what_contradicts_itself(self):
+        compile_ = ("compile", GOLDEN / "qwen3", "-o", "out.tdm", "--activations", "auto")
+        before = {path.name: path.read_bytes() for path in self.here.iterdir()}
+        for arguments in (
+            (*compile_, "--calib", "text.txt", "--calib-prompt", "x"),
             ("run", "absent.tdm", "-p", "x", "--greedy", "--temperature", "1"),
             ("run", "absent.tdm", "-p", "x", "--no-template", "--system", "x"),
         ):

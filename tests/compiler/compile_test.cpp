@@ -82,9 +82,11 @@ TEST(Compile, TellsItsProgress) {
 
 TEST(Compile, OverwritesAnOldFile) {
   const TempFolder folder;
-  test::write_file(folder / "a.tdm", "something else");
+  must_compile(test::golden_dir("gemma2"), folder / "a.tdm", test::to_options({}));
+  const auto old = test::read_file(folder / "a.tdm");
   must_compile(test::golden_dir("qwen3"), folder / "a.tdm", test::to_options({}));
   EXPECT_TRUE(looks_like_artifact(folder / "a.tdm"));
+  EXPECT_FALSE(test::read_file(folder / "a.tdm") == old);
 }
 
 TEST(Compile, TakesADefaultContextAndShortensTheDefaultPrefills) {

@@ -117,6 +117,10 @@ TEST(NoMemory, WithTexts) {
   fail_everywhere(
       "render_chat", [&] { return engine->render_chat(messages, true, R"({"tools": []})"); },
       [&](const auto& result) { return *result == text; });
+  const auto chat = *engine->encode_chat(messages, true);
+  fail_everywhere(
+      "encode_chat", [&] { return engine->encode_chat(messages, true); },
+      [&](const auto& result) { return *result == chat; });
   fail_everywhere(
       "encode", [&] { return engine->encode(text, true); }, [&](const auto& result) { return *result == tokens; });
   fail_everywhere(
@@ -140,7 +144,7 @@ TEST(NoMemory, WhileGenerating) {
   };
   fail_everywhere(
       "generate_chat", [&] { return session->generate_chat(messages, options, callback); }, same);
-  const auto tokens = *engine->encode(*engine->render_chat(messages, true, options.template_variables), false);
+  const auto tokens = *engine->encode_chat(messages, true, options.template_variables);
   fail_everywhere(
       "generate_from", [&] { return session->generate_from(tokens, options, {}); }, same);
   ASSERT_TRUE(session->rewind(0).ok());
