@@ -143,12 +143,13 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // file, up to where an answer begins with `add_generation_prompt`. `variables`: as in
   // GenerateOptions::template_variables.
   //
-  // Control tokens come from the template alone. No content, field, tool call or variable can forge one, whatever the
-  // template does with it; only a role that is a plain word (letters, digits, '-', '_', up to 64) is taken for the
-  // app's own, because some templates make tokens of roles. In messages of the role "assistant" the control tokens that
-  // are not flagged as special are kept, because a model's own answers hold them. The token variables of the template
-  // (bos_token, eos_token, …) are the file's; a variable of such a name with another text is data. `parse_special`: as
-  // in encode(); then content can forge turns.
+  // Control tokens come from the template alone. No words of a content, field, tool call or variable become one,
+  // however the template cuts, joins or changes them; what the template writes itself because of them (a literal behind
+  // an `if`, an item of its own list that they pick) is the template's word. Only a role that is a plain word (letters,
+  // digits, '-', '_', up to 64) is taken for the app's own, because some templates make tokens of roles. In messages of
+  // the role "assistant" the control tokens that are not flagged as special are kept, because a model's own answers
+  // hold them. The token variables of the template (bos_token, eos_token, …) are the file's; a variable of such a name
+  // with another text is data. `parse_special`: as in encode(); then content can forge turns.
   virtual Result<std::vector<int32_t>> encode_chat(std::span<const Message> messages, bool add_generation_prompt,
                                                    std::string_view variables = {},
                                                    bool parse_special = false) const = 0;

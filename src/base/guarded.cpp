@@ -22,11 +22,14 @@ Error out_of_system_resources(const std::system_error& error) {
 }
 
 Error callback_threw(const char* what) {
-  return invalid_argument("a callback threw an exception ({}); let it return an error or false instead", what);
+  return invalid_argument("a callback threw an exception ({}); let it return an error or false instead",
+                          what != nullptr ? what : "without a message");
 }
 
 Error unexpected_exception(const char* what) {
-  return guarded([&]() -> Status { return internal_error("an unexpected exception: {}", what); }).error();
+  return guarded(
+             [&]() -> Status { return internal_error("an unexpected exception: {}", what != nullptr ? what : "?"); })
+      .error();
 }
 
 }  // namespace tandem

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/load_tokenizer.h"
+#include "text/token_rules.h"
 
 namespace tandem {
 namespace {
@@ -27,7 +28,10 @@ Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, const std::strin
                                     const TokenizeOptions& options) {
   const OriginSpan all{0, text.size(), Origin::kData};
   EncodeOptions encoding{.add_special = options.special};
-  if (options.no_parse_special) encoding.origins = {&all, 1};
+  if (!options.no_parse_special) return tokenizer.encode(text, encoding);
+  const ControlTokens control = tokenizer.control_tokens("");
+  encoding.origins = {&all, 1};
+  encoding.control = &control;
   return tokenizer.encode(text, encoding);
 }
 
@@ -100,8 +104,10 @@ void add_tokenize_command(CLI::App& app) {
                     R"(Read lines {"text": …} or {"ids": […]} and write lines {"ids": […], "decoded": …}, in order)");
   command->add_flag("--special", options->special,
                     "Add what the tokenizer puts around a text, such as <|begin_of_text|>");
-  command->add_flag("--no-parse-special", options->no_parse_special,
-                    "The text of special tokens is ordinary text, as in what `run` and `chat` are given");
+  command->add_flag(
+      "--no-parse-special", options->no_parse_special,
+      "The text of special tokens is ordinary text; `run` and `chat` also take that of other tokens so which "
+      "the chat template names");
   command->add_flag("--skip-special", options->skip_special, "Leave special tokens out of what is decoded");
   command->footer(
       "Examples:\n  tandem tokenize checkpoint/ -p \"Once upon a time\"\n"

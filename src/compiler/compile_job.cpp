@@ -110,7 +110,7 @@ Status CompileJob::check_outputs() const {
         path, {inputs, std::move(may_replace), kind, "; --force replaces it whatever it is", options_.force});
   };
   TANDEM_TRY(check(output_, "a compiled file", looks_like_artifact));
-  std::vector<std::filesystem::path> outputs = {output_};
+  std::vector<std::filesystem::path> outputs = {output_, output_.string() + ".work"};
   const auto check_more = [&](const std::filesystem::path& path, std::string_view kind,
                               std::function<bool(const std::filesystem::path&)> may_replace) -> Status {
     if (path.empty()) return ok_status();

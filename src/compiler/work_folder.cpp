@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/list_folder.h"
 #include "base/mapped_file.h"
+#include "base/output_path.h"
 
 namespace tandem {
 namespace {
@@ -90,6 +91,17 @@ Result<Entries> list(const fs::path& folder, const fs::path& output) {
   return entries;
 }
 
+// Whether a lock is ours: it holds our text, or as much of it as a power cut left, and then nothing else is there yet.
+bool is_our_lock(const fs::path& path, bool is_alone) {
+  if (file_starts_with(path, kLockText)) return true;
+  const auto text = read_text_file(path, kLockText.size());
+  if (!is_alone || !text.ok()) return false;
+  for (size_t i = 0; i < text->size(); ++i) {
+    if ((*text)[i] != '\0' && (*text)[i] != kLockText[i]) return false;
+  }
+  return true;
+}
+
 // In a folder that others may write to, somebody could have laid out work for us that is not ours.
 Status check_owner(const fs::path& folder, const struct stat& info) {
   struct stat parent {};
@@ -128,10 +140,11 @@ Status WorkFolder::enter() {
       TANDEM_TRY(check_owner(folder_, info));
       TANDEM_ASSIGN(const Entries entries, list(folder_, output_));
       if (entries.foreign) return not_ours(*entries.foreign, "was not made by a compile");
-      const bool has_lock = std::ranges::find(entries.ours, folder_ / kLockName) != entries.ours.end();
+      const fs::path lock = folder_ / kLockName;
+      const bool has_lock = std::ranges::find(entries.ours, lock) != entries.ours.end();
       // An empty one is what is left if the power fails just after it was made.
-      if (!has_lock && !entries.ours.empty())
-        return not_ours(folder_, "was made by somebody else, or by another version of tandem");
+      const bool is_ours = has_lock ? is_our_lock(lock, entries.ours.size() == 1) : entries.ours.empty();
+      if (!is_ours) return not_ours(folder_, "was made by somebody else, or by another version of tandem");
     }
     if (Status status = take_lock(is_new); !status.ok()) {
       if (is_new) ::rmdir(folder_.c_str());
@@ -145,6 +158,36 @@ Status WorkFolder::enter() {
 // Leaves lock_ at -1 where the folder went away meanwhile.
 Status WorkFolder::take_lock(bool is_new) {
   const fs::path path = folder_ / kLockName;
+  Status status = open_lock(path, is_new);
+  if (status.ok() && lock_ >= 0) status = sign_lock();
+  if (status.ok()) return status;
+  if (lock_ >= 0) {
+    if (is_new) ::unlink(path.c_str());
+    ::close(std::exchange(lock_, -1));
+  }
+  return status;
+}
+
+// The text by which the folder is known as ours is on the disk before anything else is in the folder.
+Status WorkFolder::sign_lock() {
+  struct stat info {};
+  if (::fstat(lock_, &info) != 0) {
+    return io_error("{}: cannot be looked at ({})", (folder_ / kLockName).string(), std::strerror(errno));
+  }
+  if (info.st_nlink > 1) return not_ours(folder_ / kLockName, "has a second name");
+  std::string text(kLockText.size(), '\0');
+  const bool is_signed =
+      ::pread(lock_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) && text == kLockText;
+  if (is_signed) return ok_status();
+  const bool is_written =
+      ::pwrite(lock_, kLockText.data(), kLockText.size(), 0) == static_cast<ssize_t>(kLockText.size());
+  if (!is_written || ::fsync(lock_) != 0) {
+    return io_error("{}: cannot be written ({})", (folder_ / kLockName).string(), std::strerror(errno));
+  }
+  return sync_folder(folder_);
+}
+
+Status WorkFolder::open_lock(const fs::path& path, bool is_new) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) {
     if (errno == ENOENT && !is_new) return ok_status();
@@ -166,8 +209,6 @@ Status WorkFolder::take_lock(bool is_new) {
     ::close(fd);
     return ok_status();
   }
-  // For people who wonder what this is. Nothing depends on it.
-  if (info.st_size == 0 && ::pwrite(fd, kLockText.data(), kLockText.size(), 0) < 0) errno = 0;
   lock_ = fd;
   return ok_status();
 }

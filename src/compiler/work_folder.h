@@ -1,8 +1,9 @@
 // Where a compile keeps its finished segments until the file can be put together: FILE.work/. An interrupted compile
 // leaves it behind, and the next one with the same checkpoint and options goes on from there.
 //
-// The folder is known as ours by the lock in it, and by having nothing else in it than files with names that a compile
-// gives. In a folder of another kind nothing is written, and never is anything removed that a compile did not make.
+// The folder is known as ours by the text of the lock in it, and by having nothing else in it than files with names
+// that a compile gives. In a folder of another kind nothing is written, and never is anything removed that a compile
+// did not make.
 #pragma once
 
 #include <filesystem>
@@ -58,6 +59,8 @@ class WorkFolder {
   WorkFolder() = default;
   Status enter();
   Status take_lock(bool is_new);
+  Status open_lock(const std::filesystem::path& path, bool is_new);
+  Status sign_lock();
   void read_manifest();
   // False if something stays that should not.
   bool remove_leftovers();

@@ -91,10 +91,7 @@ class ChatSession final : public Session {
 
   Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                   const StreamCallback& callback) override {
-    return alone([&]() -> Result<GenerateResult> {
-      cancel_.store(false);
-      return run(prompt, 0, ReasoningSplitter(), options, callback);
-    });
+    return alone([&]() -> Result<GenerateResult> { return run(prompt, 0, ReasoningSplitter(), options, callback); });
   }
 
   Result<GenerateResult> generate_from(std::span<const int32_t> tokens, const GenerateOptions& options,
@@ -128,7 +125,6 @@ class ChatSession final : public Session {
                const std::function<Status(size_t, std::span<const float>)>& on_row) override {
     return alone([&]() -> Status {
       TANDEM_TRY(engine_->verify_weights());
-      cancel_.store(false);
       if (!on_row) return feed(tokens, TokenRunner::Logits::kNone, {});
       return feed(tokens, TokenRunner::Logits::kAll, [&](size_t index, std::span<const float> logits) -> Status {
         TANDEM_ASSIGN(Status status, guarded_callback([&] { return on_row(index, logits); }));
@@ -146,6 +142,7 @@ class ChatSession final : public Session {
         return invalid_argument("the session is in another call; wait until that has returned");
       }
       const ScopeExit leave([&] { in_call_.clear(std::memory_order_release); });
+      cancel_.store(false);  // From here on cancel() counts: also while the prompt is rendered or weights are compared.
       return call();
     });
   }
@@ -165,7 +162,6 @@ class ChatSession final : public Session {
           "--context",
           tokens.size(), engine_->context());
     }
-    cancel_.store(false);
     auto common = static_cast<size_t>(std::ranges::mismatch(history_, tokens).in2 - tokens.begin());
     common = std::min(common, tokens.size() - 1);  // The last one is computed again, for its logits.
     go_back(static_cast<int64_t>(common));

@@ -163,7 +163,7 @@ auto LoadedEngine::with_tokenizer(Call&& call) const -> decltype(call()) {
 
 const ControlTokens* LoadedEngine::control_tokens() const {
   std::call_once(control_once_, [this] {
-    if (chat_template_ != nullptr) control_ = tokenizer_->control_tokens(chat_template_->source());
+    control_ = tokenizer_->control_tokens(chat_template_ != nullptr ? chat_template_->source() : std::string());
   });
   return &control_;
 }

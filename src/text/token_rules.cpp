@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/find_text.h"
+
 namespace tandem {
 namespace {
 
@@ -11,9 +13,31 @@ bool is_letter_or_digit(char c) {
 
 bool is_punctuation(char c) { return c > ' ' && c < 0x7f && !is_letter_or_digit(c); }
 
+// Templates put such tokens together from parts: '<|' + role + '|>'.
+bool is_bracketed(std::string_view text) {
+  return (text.starts_with("<|") && text.ends_with("|>")) || (text.starts_with("<｜") && text.ends_with("｜>"));
+}
+
+// Looks for many texts in the sources. Where that would take long, all of them count as found: safe, and only for files
+// that nobody makes in earnest.
+class SourceSearch {
+ public:
+  explicit SourceSearch(std::string_view sources) : sources_(sources) {}
+  bool has(std::string_view text) {
+    constexpr uint64_t kMaxWork = uint64_t{64} << 20;
+    work_ += sources_.size();
+    return work_ > kMaxWork || find_text(sources_, text) != std::string_view::npos;
+  }
+
+ private:
+  std::string_view sources_;
+  uint64_t work_ = 0;
+};
+
 }  // namespace
 
 ControlTokens::ControlTokens(const TokenizerBlob& blob, std::string_view sources) {
+  SourceSearch search(sources);
   for (const bool normalized : {false, true}) {
     for (size_t i = 0; i < blob.added_count(normalized); ++i) {
       const uint32_t id = blob.added_token(normalized, i).id;
@@ -22,7 +46,7 @@ ControlTokens::ControlTokens(const TokenizerBlob& blob, std::string_view sources
           std::ranges::none_of(token.bytes, is_punctuation)) {
         continue;
       }
-      if (sources.find(token.bytes) != std::string_view::npos) ids_.push_back(id);
+      if (is_bracketed(token.bytes) || search.has(token.bytes)) ids_.push_back(id);
     }
   }
   std::ranges::sort(ids_);

@@ -261,6 +261,28 @@ TEST_F(ForeignWork, AFolderWithoutOurLockStaysAsItIs) {
   EXPECT_TRUE(fs::exists(work_ / "manifest.json"));
 }
 
+// A lock of another program, and one that is somebody's file by another name.
+TEST_F(ForeignWork, AFolderWithSomebodyElsesLockStaysAsItIs) {
+  checkpoint_ = test::golden_dir("qwen3");
+  fs::create_directory(work_);
+  test::write_file(work_ / "tandem-work.lock", std::string_view("my notes"));
+  expect_refused("model.tdm.work");
+  test::write_file(work_ / "00000.segment", std::string_view("mine"));
+  expect_refused("model.tdm.work");
+  EXPECT_EQ(test::read_file(work_ / "00000.segment").size(), 4u);
+  fs::remove_all(work_);
+  fs::create_directory(work_);
+  test::write_file(folder_ / "empty", std::string_view());
+  fs::create_hard_link(folder_ / "empty", work_ / "tandem-work.lock");
+  expect_refused("second name");
+  EXPECT_EQ(fs::file_size(folder_ / "empty"), 0u);
+  fs::remove_all(work_);
+  // What a power cut may leave of ours.
+  fs::create_directory(work_);
+  test::write_file(work_ / "tandem-work.lock", std::string_view("What `tandem\0\0", 14));
+  EXPECT_EQ(go_on(options()).segments_reused, 0u);
+}
+
 TEST_F(ForeignWork, LinksAreNotFollowed) {
   checkpoint_ = test::golden_dir("qwen3");
   fs::create_directory(folder_ / "elsewhere");

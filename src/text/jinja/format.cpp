@@ -97,6 +97,8 @@ Result<MarkedText> padded(Runtime& rt, const MarkedText& body, const MarkedText&
 
 Result<MarkedText> formatted_number(Runtime& rt, const Value& value, const Spec& spec, bool as_real) {
   const bool negative = as_real ? std::signbit(value.as_real()) && !std::isnan(value.as_real()) : value.as_int() < 0;
+  // Up to 309 digits before the point, and as many behind it as are asked for.
+  if (as_real) TANDEM_TRY(rt.step(60 + std::max<int64_t>(spec.precision, 0) / 4));
   TANDEM_ASSIGN(std::string digits,
                 as_real ? real_digits(value.as_real(), spec) : integer_digits(value.as_int(), spec));
   if (spec.thousands) digits = with_commas(digits);

@@ -82,15 +82,17 @@ Origin OriginCursor::at(size_t offset) {
 }
 
 MarkedText convert_characters(const MarkedText& text, std::u32string (*convert)(std::u32string_view)) {
-  constexpr size_t kMaxSpans = 64;  // Each costs a conversion of all before it.
+  constexpr size_t kMaxSpans = 16;  // Each costs a conversion of all before it.
   const std::u32string before = to_code_points(text.bytes());
   const std::u32string after = convert(before);
   const std::vector<OriginSpan> spans = text.spans();
   const bool one_to_one = before.size() == after.size();  // No conversion leaves characters out.
   if (text.is_uniform() || (!one_to_one && spans.size() > kMaxSpans)) return {to_utf8(after), text.strictest()};
-  // How many characters a beginning becomes does not depend on what follows it.
+  // How many characters a beginning becomes does not depend on what follows it. Called with growing numbers of bytes.
+  size_t counted_bytes = 0, count = 0;
   const auto converted = [&](size_t bytes) {
-    const size_t count = count_code_points(std::string_view(text.bytes()).substr(0, bytes));
+    count += count_code_points(std::string_view(text.bytes()).substr(counted_bytes, bytes - counted_bytes));
+    counted_bytes = bytes;
     return one_to_one ? count : convert(std::u32string_view(before).substr(0, count)).size();
   };
   MarkedText made;

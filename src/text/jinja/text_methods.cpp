@@ -73,6 +73,7 @@ Result<MarkedText> pad_text(Runtime& rt, const MarkedText& text, int64_t width, 
     return invalid_argument("the fill character must be exactly one character long");
   const int64_t total = std::max<int64_t>(width - size, 0);
   TANDEM_TRY(rt.make_room(static_cast<size_t>(total), fill.size()));
+  TANDEM_TRY(rt.step(total / 4));
   // As Python centers: the odd one goes left if both the padding and the width are odd.
   int64_t left = side == Side::kLeft ? 0 : side == Side::kRight ? total : total / 2 + (total & width & 1);
   MarkedText out;
@@ -153,6 +154,7 @@ Result<Value> affix(Runtime& rt, const Value& self, Args& args) {
   }
   for (const Value& item : bound[0].items()) {
     if (!item.is_string()) return invalid_argument("a tuple of str is needed here, not of {}", type_name(item));
+    TANDEM_TRY(rt.step(1 + static_cast<int64_t>(item.text().size() / 64)));
     if (matches(item)) return Value::boolean(true);
   }
   return Value::boolean(false);

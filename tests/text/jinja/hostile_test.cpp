@@ -47,6 +47,22 @@ TEST(Hostile, EndlessWork) {
       "{% set ns.m = m %}{{ m() }}");
 }
 
+// Operations that take long for one number, one tuple or one padding.
+TEST(Hostile, EndlessWorkInOneOperation) {
+  const std::string loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% set q = ";
+  const std::string end = " %}{% endfor %}{% endfor %}";
+  expect_refused(loop + "1e300|round(300)" + end);
+  expect_refused(loop + "'%.99999f'|format(1e300)" + end);
+  expect_refused(loop + "'{:,.0f}'.format(1e300)" + end);
+  expect_refused(loop + "'a'|center(1000000)" + end);
+  expect_refused("{% set s='a'*1000000 %}{% set t=('a'*999999~'b',)*100000 %}" + loop + "s.startswith(t)" + end);
+}
+
+// Text and data in turn, a hundred thousand times: each part is counted once.
+TEST(Hostile, ChangingTheCaseOfManyPartsIsLinear) {
+  EXPECT_EQ(render("{% set x=('a'~c)*100000 %}{{ x|upper|length }}", R"({"c": "b"})"), "200000");
+}
+
 TEST(Hostile, EndlessMemory) {
   expect_refused("{{ 'a' * 9999999999 }}");
   expect_refused("{{ [1] * 9999999999 }}");
