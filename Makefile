@@ -62,7 +62,7 @@ build-asan: deps-test
 
 .PHONY: test-asan
 test-asan: build-asan
-	ctest --test-dir build/asan --output-on-failure --timeout 900 -j $(JOBS) --exclude-regex '^cli$$'
+	ctest --test-dir build/asan --output-on-failure --timeout 900 -j $(JOBS) --exclude-regex '^cli'
 
 # What has threads in it, and nothing more: the whole would take as long as test-asan.
 TSAN_TESTS := test_base test_cpu_execute test_runtime_parallel
