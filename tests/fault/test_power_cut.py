@@ -57,7 +57,7 @@ class Cuts(FaultTest):
                         write_tree(self.out, left)
                         self.assert_next_succeeds()
         self.assertEqual(self.under_out(disk.now()), {"model.tdm": self.reference})
-        self.assertGreater(len(checked), 20)
+        self.assertGreater(len(checked), 15)  # Else the journal is not what it should be.
 
 
 class PowerCut(Cuts):
