@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "support/compiled_model.h"
+#include "support/edit_checkpoint.h"
 
 namespace tandem {
 namespace {
@@ -17,6 +21,32 @@ GenerateResult answer(Session& session, const std::vector<Message>& messages) {
   auto result = session.generate_chat(messages, {}, {});
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
   return result.ok() ? *std::move(result) : GenerateResult{};
+}
+
+// Also while the prompt is still being rendered: nobody can tell from outside how far a call has come.
+TEST(Chat, ACancelCountsFromTheBeginningOfACall) {
+  const test::TempFolder folder;
+  test::copy_checkpoint(test::demo_dir(), folder / "slow");
+  test::write_file(folder / "slow/chat_template.jinja",
+                   std::string_view("{% for i in range(2000) %}{% for j in range(500) %}{% endfor %}{% endfor %}"
+                                    "<|im_start|>{{ messages[0].content }}"));
+  const auto engine =
+      test::load_engine(test::compiled({.checkpoint = folder / "slow", .prefill = {32}, .context = 512}));
+  ASSERT_NE(engine, nullptr);
+  const auto session = test::new_session(*engine);
+  GenerateOptions options;
+  options.ignore_eos = true;
+  std::atomic<bool> begins{false};
+  std::thread canceller([&] {
+    while (!begins.load()) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    session->cancel();
+  });
+  begins.store(true);
+  const auto result = session->generate_chat(std::vector<Message>{{"user", "Tell me a story."}}, options, {});
+  canceller.join();
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->finish, FinishReason::kCancelled);
 }
 
 TEST(Chat, LaterTurnsUseTheCacheAndChangeNothing) {
