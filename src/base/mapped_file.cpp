@@ -33,6 +33,10 @@ class Descriptor {
 };
 
 Status open_regular(const std::filesystem::path& path, int& fd, struct stat& info) {
+  if (path.empty()) return invalid_argument("no file is named; give the path of one");
+  // The system would open the file that the beginning names.
+  if (path.native().find('\0') != std::string::npos)
+    return invalid_argument("the name of a file has a zero byte in it");
   // Without waiting: opening a named pipe would otherwise hang until somebody writes to it.
   Descriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.get() < 0) {

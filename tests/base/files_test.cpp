@@ -326,6 +326,13 @@ TEST(MappedFile, RefusesWhatIsNoFile) {
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
   EXPECT_NE(missing.error().message.find("missing"), std::string::npos);
 
+  write_file(folder / "in", std::string_view("x"));
+  for (const fs::path& path : {fs::path(), fs::path((folder / "in").string() + std::string("\0.txt", 5))}) {
+    const auto nameless = MappedFile::open(path);
+    ASSERT_FALSE(nameless.ok());
+    EXPECT_EQ(nameless.error().code, ErrorCode::kInvalidArgument) << nameless.error().message;
+  }
+
   const auto directory = MappedFile::open(folder.path());
   ASSERT_FALSE(directory.ok());
   EXPECT_EQ(directory.error().code, ErrorCode::kInvalidArgument);
