@@ -4,6 +4,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/file_status.h"
 #include "base/list_folder.h"
@@ -29,7 +30,7 @@ Result<CheckpointPlace> locate_file(const fs::path& path) {
   const std::string extension = path.extension().string(), name = path.filename().string();
   if (looks_like_gguf(file.bytes()) || extension == ".gguf") return CheckpointPlace{CheckpointKind::kGguf, path};
   if (is_meta_part(name)) {
-    return CheckpointPlace{CheckpointKind::kMeta, path.has_parent_path() ? path.parent_path() : fs::path(".")};
+    return CheckpointPlace{CheckpointKind::kMeta, parent_folder(path)};
   }
   if (extension == ".pt" || extension == ".pth" || looks_like_zip(file.bytes())) {
     return CheckpointPlace{CheckpointKind::kLlama2c, path};

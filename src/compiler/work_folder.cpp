@@ -113,6 +113,10 @@ Status check_owner(const fs::path& folder, const struct stat& info) {
 
 }  // namespace
 
+bool comes_again(ErrorCode code) {
+  return code == ErrorCode::kCorrupt || code == ErrorCode::kInvalidArgument || code == ErrorCode::kUnsupported;
+}
+
 Result<WorkFolder> WorkFolder::open(const fs::path& output, const std::string& key) {
   WorkFolder work;
   work.output_ = output;
@@ -302,9 +306,7 @@ uint64_t WorkFolder::finished_bytes() const {
 }
 
 Error WorkFolder::give_up(Error error) {
-  const bool comes_again = error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kInvalidArgument ||
-                           error.code == ErrorCode::kUnsupported;
-  if (comes_again) remove();
+  if (comes_again(error.code)) remove();
   return error;
 }
 

@@ -25,6 +25,10 @@ struct FinishedSegment {
   std::string note = {};  // Whatever its maker wants to know of it later.
 };
 
+// Whether the same command would meet an error of this kind again: a weight that is not a number, a shape that nothing
+// can do. A stop, a full disk or a crash need not come again.
+bool comes_again(ErrorCode code);
+
 class WorkFolder {
  public:
   // Opens or creates the folder for `output`. Work that was done for another key (other checkpoint, other options) is
@@ -49,8 +53,8 @@ class WorkFolder {
   Status add(const std::string& name, const FinishedSegment& segment);
   // What the finished segments take of the disk.
   uint64_t finished_bytes() const;
-  // After an error: where the same command would meet it again (a weight that is not a number), nothing of the work can
-  // be of use and it is removed; after others (a stop, a full disk) it stays. Gives the error back.
+  // After an error: where it comes_again(), nothing of the work can be of use and it is removed; else it stays. Gives
+  // the error back.
   Error give_up(Error error);
   // Removes all of it: the output exists, or never will. What somebody else put there meanwhile stays.
   void remove();

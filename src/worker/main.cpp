@@ -14,6 +14,7 @@
 #include "base/mapped_file.h"
 #include "base/program_start.h"
 #include "compiler/shard_job.h"
+#include "compiler/work_folder.h"
 #include "tandem/mapping_guard.h"
 
 namespace tandem {
@@ -59,8 +60,5 @@ int main(int argc, char** argv) {
   if (status.ok()) status = tandem::run(argv[1], argv[2], stages);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
-  const tandem::ErrorCode code = status.error().code;
-  const bool is_final = code == tandem::ErrorCode::kCorrupt || code == tandem::ErrorCode::kUnsupported ||
-                        code == tandem::ErrorCode::kInvalidArgument;
-  return is_final ? tandem::kWorkerRefused : 1;
+  return tandem::comes_again(status.error().code) ? tandem::kWorkerRefused : 1;
 }
