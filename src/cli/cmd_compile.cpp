@@ -167,6 +167,8 @@ void add_npu_options(CLI::App& command, Options& o) {
       ->group(npu);
   command.add_flag("--split-heads", o.npu.split_heads, "One attention per head instead of one for all (MHA to SHA)")
       ->group(npu);
+  command.add_flag("--estimate", o.npu.estimate, "Let the vendor's compiler predict how fast the methods are")
+      ->group(npu);
   command.add_flag("--trace", o.npu.trace, "Hidden states become outputs, for `tandem eval --layers`")->group(npu);
   command.add_option("--jobs", o.npu.jobs, "Shards compiled at a time; default: as cores and memory allow")
       ->check(whole_number(1))

@@ -39,6 +39,7 @@ struct NpuOptions {
   bool emulator = false;       // For the vendor's x86 library, which loads no shared weights.
   bool share_weights = true;   // False: each method has its own copy.
   bool split_heads = false;    // MHA to SHA.
+  bool estimate = false;       // The vendor's compiler simulates the methods (CompileReport::estimates).
   bool trace = false;          // Hidden states after each layer become outputs, for measurements.
   int shards = 0;              // 0: as many as sizes ask for.
   int jobs = 0;                // Shards that are compiled at a time; 0: as cores and memory allow.

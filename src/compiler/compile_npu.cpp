@@ -34,6 +34,13 @@ std::string describe(const std::string& shard, const ShardResult& result) {
   for (const ShardResult::GraphResult& graph : result.graphs) {
     graphs += fmt::format("{}{} {:.1f} s", graphs.empty() ? "" : ", ", graph.name.substr(0, graph.name.find('.')),
                           graph.finalize_seconds);
+    if (graph.estimate) {
+      const qnn::Estimate& e = *graph.estimate;
+      graphs += fmt::format(" [{} us, {}..{}; read {:.1f} MB, spill {:.1f}, fill {:.1f}; {} ops uncosted]", e.us,
+                            e.us_lower, e.us_upper, static_cast<double>(e.ddr_read_bytes) * 1e-6,
+                            static_cast<double>(e.spill_bytes) * 1e-6, static_cast<double>(e.fill_bytes) * 1e-6,
+                            e.uncosted_ops.size());
+    }
   }
   return fmt::format("{}: {} MB; {:.1f} s ({}); {} MB of memory", shard, result.size >> 20, result.seconds, graphs,
                      result.peak_memory >> 20);
@@ -264,6 +271,7 @@ class NpuCompiler {
     job.arch = job_.target().arch;
     job.vtcm_mb = job_.target().vtcm_mb;
     job.weight_sharing = shares_weights();
+    job.estimate = npu_.estimate;
     job.libraries = libraries_;
     job.output = shard_path(work, shard);
     return job;

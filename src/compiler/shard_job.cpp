@@ -199,11 +199,12 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
   for (const ir::Graph& part : parts) named.push_back({part.name, &part});
   qnn::LoweringOptions options;
   options.progress = stage;
+  options.estimate = job.estimate;
   TANDEM_ASSIGN(const auto lowered, qnn::lower_graphs(context, named, quantized, options));
   stage("writing the binary");
   TANDEM_ASSIGN(ShardResult result, write_binary(job, context));
   for (const qnn::LoweredGraph& graph : lowered) {
-    result.graphs.push_back({graph.name, graph.nodes, graph.build_seconds, graph.finalize_seconds});
+    result.graphs.push_back({graph.name, graph.nodes, graph.build_seconds, graph.finalize_seconds, graph.estimate});
   }
   result.report = quantized.report();
   result.peak_memory = peak_memory();

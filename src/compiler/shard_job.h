@@ -7,10 +7,12 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backends/qnn/api/estimate.h"
 #include "compiler/passes/passes.h"
 #include "compiler/shard_plan.h"
 #include "models/builder.h"
@@ -44,6 +46,7 @@ struct ShardJob {
   int arch = 0;
   int vtcm_mb = 0;
   bool weight_sharing = false;
+  bool estimate = false;  // Asks for ShardResult::GraphResult::estimate.
   std::string libraries;
   int threads = 1;
   std::filesystem::path output;
@@ -58,6 +61,7 @@ struct ShardResult {
     uint64_t nodes = 0;
     double build_seconds = 0.0;
     double finalize_seconds = 0.0;
+    std::optional<qnn::Estimate> estimate = {};
   };
   uint64_t size = 0;
   uint64_t hash = 0;

@@ -57,6 +57,37 @@ class Fields {
   std::string missing_;
 };
 
+Json estimate_json(const qnn::Estimate& e) {
+  return {{"us", e.us},
+          {"us_lower", e.us_lower},
+          {"us_upper", e.us_upper},
+          {"ddr_read_bytes", e.ddr_read_bytes},
+          {"ddr_write_bytes", e.ddr_write_bytes},
+          {"spill_bytes", e.spill_bytes},
+          {"fill_bytes", e.fill_bytes},
+          {"uncosted_ops", e.uncosted_ops}};
+}
+
+Result<qnn::Estimate> read_estimate(const Json& json) {
+  qnn::Estimate e;
+  Fields fields(json);
+  fields.read("us", e.us);
+  fields.read("us_lower", e.us_lower);
+  fields.read("us_upper", e.us_upper);
+  fields.read("ddr_read_bytes", e.ddr_read_bytes);
+  fields.read("ddr_write_bytes", e.ddr_write_bytes);
+  fields.read("spill_bytes", e.spill_bytes);
+  fields.read("fill_bytes", e.fill_bytes);
+  if (const Json* ops = fields.list("uncosted_ops")) {
+    for (const Json& op : *ops) {
+      if (!op.is_string()) return corrupt("an op without a cost has no name");
+      e.uncosted_ops.push_back(op.get<std::string>());
+    }
+  }
+  TANDEM_TRY(fields.status());
+  return e;
+}
+
 }  // namespace
 
 std::string ShardJob::to_json() const {
@@ -82,6 +113,7 @@ std::string ShardJob::to_json() const {
                         {"arch", arch},
                         {"vtcm_mb", vtcm_mb},
                         {"weight_sharing", weight_sharing},
+                        {"estimate", estimate},
                         {"libraries", libraries},
                         {"threads", threads},
                         {"output", output.string()}});
@@ -108,6 +140,7 @@ Result<ShardJob> ShardJob::from_json(std::string_view text) {
   fields.read("arch", job.arch);
   fields.read("vtcm_mb", job.vtcm_mb);
   fields.read("weight_sharing", job.weight_sharing);
+  fields.read("estimate", job.estimate);
   fields.read("libraries", job.libraries);
   fields.read("threads", job.threads);
   fields.read("output", job.output);
@@ -129,10 +162,12 @@ Result<ShardJob> ShardJob::from_json(std::string_view text) {
 std::string ShardResult::to_json() const {
   Json list = Json::array();
   for (const GraphResult& graph : graphs) {
-    list.push_back({{"name", graph.name},
-                    {"nodes", graph.nodes},
-                    {"build_seconds", graph.build_seconds},
-                    {"finalize_seconds", graph.finalize_seconds}});
+    Json item = {{"name", graph.name},
+                 {"nodes", graph.nodes},
+                 {"build_seconds", graph.build_seconds},
+                 {"finalize_seconds", graph.finalize_seconds}};
+    if (graph.estimate) item["estimate"] = estimate_json(*graph.estimate);
+    list.push_back(std::move(item));
   }
   return dump_json(Json{{"size", size},
                         {"hash", hash},
@@ -174,6 +209,9 @@ Result<ShardResult> ShardResult::from_json(std::string_view text) {
       part.read("build_seconds", graph.build_seconds);
       part.read("finalize_seconds", graph.finalize_seconds);
       TANDEM_TRY(part.status());
+      if (item.contains("estimate")) {
+        TANDEM_ASSIGN(graph.estimate, read_estimate(item["estimate"]));
+      }
       result.graphs.push_back(std::move(graph));
     }
   }

@@ -4,6 +4,7 @@
 
 #include "backends/qnn/api/abi_memory.h"
 #include "backends/qnn/api/abi_power.h"
+#include "backends/qnn/api/abi_profile.h"
 #include "backends/qnn/api/abi_system.h"
 
 namespace tandem::qnn::abi {
@@ -41,7 +42,13 @@ struct CoreTable {
   ErrorHandle (*log_create)(LogCallback callback, LogLevel level, Handle* log);
   ErrorHandle (*log_set_level)(Handle log, LogLevel level);
   ErrorHandle (*log_free)(Handle log);
-  Slot profile[7];  // 28 to 34
+  ErrorHandle (*profile_create)(Handle backend, ProfileLevel level, Handle* profile);
+  Slot profile_set_config;
+  ErrorHandle (*profile_get_events)(Handle profile, const ProfileEventId** events, uint32_t* count);
+  ErrorHandle (*profile_get_sub_events)(ProfileEventId event, const ProfileEventId** events, uint32_t* count);
+  ErrorHandle (*profile_get_event_data)(ProfileEventId event, ProfileEventData* data);
+  Slot profile_get_extended_event_data;
+  ErrorHandle (*profile_free)(Handle profile);
   ErrorHandle (*memory_register)(Handle context, const MemoryDescriptor* descriptors, uint32_t count, Handle* memories);
   ErrorHandle (*memory_deregister)(const Handle* memories, uint32_t count);
   ErrorHandle (*device_get_platform_info)(Handle log, PlatformInfo** info);
@@ -72,6 +79,11 @@ static_assert(offsetof(CoreTable, tensor_create_graph_tensor) == 24 * 8);
 static_assert(offsetof(CoreTable, log_create) == 25 * 8);
 static_assert(offsetof(CoreTable, log_set_level) == 26 * 8);
 static_assert(offsetof(CoreTable, log_free) == 27 * 8);
+static_assert(offsetof(CoreTable, profile_create) == 28 * 8);
+static_assert(offsetof(CoreTable, profile_get_events) == 30 * 8);
+static_assert(offsetof(CoreTable, profile_get_sub_events) == 31 * 8);
+static_assert(offsetof(CoreTable, profile_get_event_data) == 32 * 8);
+static_assert(offsetof(CoreTable, profile_free) == 34 * 8);
 static_assert(offsetof(CoreTable, memory_register) == 35 * 8);
 static_assert(offsetof(CoreTable, memory_deregister) == 36 * 8);
 static_assert(offsetof(CoreTable, device_get_platform_info) == 37 * 8);

@@ -6,6 +6,7 @@
 
 #include "backends/qnn/api/errors.h"
 #include "backends/qnn/api/known_traps.h"
+#include "backends/qnn/api/profile.h"
 #include "base/error.h"
 
 namespace tandem::qnn {
@@ -273,7 +274,15 @@ Status Graph::add_node(const NodeSpec& spec) {
   return {};
 }
 
-Status Graph::finalize() {
+Status Graph::finalize() { return finalize(nullptr); }
+
+Result<std::optional<Estimate>> Graph::finalize_with_estimate() {
+  TANDEM_ASSIGN(const Profile profile, Profile::create(context_->device()->backend()));
+  TANDEM_TRY(finalize(profile.handle()));
+  return profile.read_estimate();
+}
+
+Status Graph::finalize(abi::Handle profile) {
   if (state_ != State::kBuilding) return invalid_argument("graph {} is already finalized", name_);
   if (node_names_.empty()) return invalid_argument("graph {} has no ops", name_);
   for (const Stored& stored : tensors_) {
@@ -282,7 +291,7 @@ Status Graph::finalize() {
     }
   }
   const ErrorListener listener;
-  const auto result = core().graph_finalize(handle_, nullptr, nullptr);
+  const auto result = core().graph_finalize(handle_, profile, nullptr);
   state_ = result == abi::kSuccess ? State::kFinalized : State::kFailed;
   // tensors_.clear();
   if (result != abi::kSuccess)

@@ -15,6 +15,7 @@
 
 #include "backends/qnn/api/binary_info.h"
 #include "backends/qnn/api/context.h"
+#include "backends/qnn/api/estimate.h"
 #include "backends/qnn/api/tensor_builder.h"
 #include "tandem/status.h"
 
@@ -75,6 +76,8 @@ class Graph {
   Status add_node(const NodeSpec& spec);
   // Compiles. Seconds to minutes.
   Status finalize();
+  // The same, and lets the library simulate what it compiled. Nothing for chips that it has no simulation of.
+  Result<std::optional<Estimate>> finalize_with_estimate();
 
   const std::string& name() const { return name_; }
   bool finalized() const { return state_ == State::kFinalized; }
@@ -105,6 +108,7 @@ class Graph {
       : context_(std::move(context)), name_(std::move(name)) {}
 
   static void fill(const TensorSpec& spec, Stored& stored);
+  Status finalize(abi::Handle profile);
   Status check_node(const NodeSpec& spec) const;
   Status make_params(const NodeSpec& spec, std::vector<abi::Param>& params);
 

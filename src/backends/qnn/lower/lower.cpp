@@ -32,7 +32,11 @@ class Lowering {
     for (Item& item : items_) {
       TANDEM_TRY(stage("finalize " + item.lowered.name));
       const Clock::time_point watch = Clock::now();
-      TANDEM_TRY(item.lowering->target()->finalize());
+      if (options_.estimate) {
+        TANDEM_ASSIGN(item.lowered.estimate, item.lowering->target()->finalize_with_estimate());
+      } else {
+        TANDEM_TRY(item.lowering->target()->finalize());
+      }
       item.lowered.finalize_seconds = seconds_since(watch);
       item.lowered.graph = item.lowering->target();
       item.lowering.reset();

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,7 @@ class LoweringWeights {
 struct LoweringOptions {
   int optimization_level = 3;  // 2 or 3.
   int hvx_threads = 0;         // 0: the library's choice.
+  bool estimate = false;       // Lets the library simulate the finalized graphs (LoweredGraph::estimate).
   // What begins now: "weight layers.0.mlp.up", "ops of decode", "finalize decode".
   std::function<void(std::string_view stage)> progress = {};
   // Asked between weights and between graphs; true ends the lowering with kCancelled. The library itself cannot be
@@ -49,6 +51,7 @@ struct LoweredGraph {
   size_t nodes = 0;
   double build_seconds = 0;  // Constants and ops, without the time that LoweringWeights took.
   double finalize_seconds = 0;
+  std::optional<Estimate> estimate = {};    // If it was asked for, and the library knows the chip's speed.
   std::shared_ptr<const Graph> graph = {};  // Runs as long as the context has not been freed.
 };
 

@@ -1,0 +1,25 @@
+// What the vendor's compiler expects of a graph on the chip: it simulates what it has scheduled. No measurement; its
+// own bounds are 8 % to either side.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tandem::qnn {
+
+struct Estimate {
+  uint64_t us = 0;  // Of one call.
+  uint64_t us_lower = 0;
+  uint64_t us_upper = 0;
+  uint64_t ddr_read_bytes = 0;   // Inputs and weights.
+  uint64_t ddr_write_bytes = 0;  // Outputs.
+  uint64_t spill_bytes = 0;      // Activations that VTCM does not hold, written to memory,
+  uint64_t fill_bytes = 0;       // and read back.
+  // Ops whose time is missing above, as the library names them.
+  std::vector<std::string> uncosted_ops;
+
+  bool operator==(const Estimate&) const = default;
+};
+
+}  // namespace tandem::qnn
