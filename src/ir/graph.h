@@ -68,7 +68,7 @@ enum class OpKind : uint8_t {
   kLinear = 1,        // (x[N, K], weight[M, K], bias[M]?) -> [N, M]
   kRmsNorm = 2,       // (x, weight[group]) -> like x; over groups of weight's length inside a row
   kLayerNorm = 3,     // (x, weight[D], bias[D]) -> like x
-  kAdd = 4,           // (a, b) -> like a
+  kAdd = 4,           // (a, b, also [H, N, P]) -> like a
   kMul = 5,           // (a, b) -> like a
   kScale = 6,         // (x) -> x * factor
   kSilu = 7,          // (x)
@@ -92,21 +92,23 @@ enum class OpKind : uint8_t {
   kSoftmax = 23,    // (x[H, N, P]) -> softmax(factor * x) over the last axis
   kSigmoid = 24,    // (x)
   kAddVector = 25,  // (x[N, W], vector[W]) -> like x
-  kConcat = 26,     // (x0[N, W0], x1[N, W1], ...) -> [N, W0 + W1 + ...]
+  kConcat = 26,     // (x0[N, W0], x1[N, W1], ...) -> [N, W0 + W1 + ...]; also [H, N, P]: along the last axis
   kCodeAttention = 27,  // Attention over caches in u8 with codes for queries and weights too: ir/fake_quant.h
+  kSlice = 28,          // (x) -> the part of x along `axis` from `begin` on, as long as the output is
+  kMaskedSoftmax = 29,  // (scores, mask) -> Softmax of AddMask, whose sum is not rounded
 };
-inline constexpr int kOpKindCount = 28;
+inline constexpr int kOpKindCount = 30;
 constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || kind == OpKind::kCodeAttention; }
 
 // Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
 struct OpAttributes {
   float eps = 0.0f;            // Norms.
   float weight_offset = 0.0f;  // RmsNorm: added to each weight (1 for Gemma).
-  float factor = 1.0f;         // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention and Softmax:
-                               // what scores are multiplied by.
-  float softcap = 0.0f;        // Attention: cap on the scores before the mask, 0 for none.
-  int64_t head_dim = 0;        // Rope, StoreKv, Attention, SplitHeads.
-  bool interleaved = false;    // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
+  float factor = 1.0f;       // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention and softmaxes:
+                             // what scores are multiplied by.
+  float softcap = 0.0f;      // Attention: cap on the scores before the mask, 0 for none.
+  int64_t head_dim = 0;      // Rope, StoreKv, Attention, SplitHeads.
+  bool interleaved = false;  // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
   // Attention: position j is seen from position p only if p - j < window; 0 for no limit. With a window the caches may
   // have fewer slots than the context has positions, but window + N - 1 at least: no call overwrites what it sees.
   int64_t window = 0;
@@ -114,6 +116,8 @@ struct OpAttributes {
   bool transpose_b = false;     // MatMul.
   bool on_host = false;         // Embedding: looked up by the CPU in the mapped file, whatever the back end.
   bool wide_input = false;      // Linear with quantize_input: to 16 bits instead of 8 (ir/fake_quant.h).
+  int32_t axis = 0;             // Slice.
+  int64_t begin = 0;            // Slice.
 
   bool operator==(const OpAttributes&) const = default;
 };

@@ -39,6 +39,8 @@ std::string attributes_of(const OpAttributes& a) {
   if (a.quantize_input) text += a.wide_input ? " quantize_input=int16" : " quantize_input";
   if (a.transpose_b) text += " transpose_b";
   if (a.on_host) text += " on_host";
+  if (a.axis != none.axis) text += fmt::format(" axis={}", a.axis);
+  if (a.begin != none.begin) text += fmt::format(" begin={}", a.begin);
   return text;
 }
 

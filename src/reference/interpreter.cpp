@@ -71,7 +71,8 @@ class Interpreter {
   void read_border(TensorId id) {
     const Tensor& tensor = graph_.at(id);
     auto& values = values_[static_cast<size_t>(id)];
-    const bool is_numbers = tensor.role == TensorRole::kInput && tensor.dtype != DType::kI32;
+    const bool is_numbers = (tensor.role == TensorRole::kInput && tensor.dtype != DType::kI32) ||
+                            (tensor.role == TensorRole::kState && op_->kind == OpKind::kMatMul);
     if (!is_numbers || op_->kind == OpKind::kMaskToFloat || !values.empty()) return;
     values.resize(static_cast<size_t>(ir::element_count_of(tensor)));
     ir::decode_row(tensor.dtype, tensor.encoding, bindings_.data[static_cast<size_t>(id)],
@@ -143,16 +144,19 @@ class Interpreter {
       case OpKind::kMatMul:
         multiply_heads({x(0), in(0).shape}, {x(1), in(1).shape}, op_->attributes.transpose_b, y(), pool_);
         return ok_status();
-      case OpKind::kAddMask: {
-        const int64_t per_head = ir::element_count_of(in(1));
-        return each_element([a = x(0), b = x(1), per_head](int64_t i) { return a[i] + b[i % per_head]; });
-      }
+      case OpKind::kAddMask: return add_mask();
       case OpKind::kSoftmax:
         softmax_rows(x(0), in(0).shape[0] * in(0).shape[1], in(0).shape[2], factor, y());
         return ok_status();
+      case OpKind::kMaskedSoftmax: {
+        TANDEM_TRY(add_mask());
+        softmax_rows(y(), in(0).shape[0] * in(0).shape[1], in(0).shape[2], factor, y());
+        return ok_status();
+      }
       case OpKind::kSigmoid: return each_element([a = x(0)](int64_t i) { return 1.0f / (1.0f + std::exp(-a[i])); });
       case OpKind::kAddVector: return add_vector();
       case OpKind::kConcat: return concat();
+      case OpKind::kSlice: return slice();
     }
     return internal_error("unknown op");
   }
@@ -294,6 +298,12 @@ class Interpreter {
     return ok_status();
   }
 
+  // The same mask for every head.
+  Status add_mask() {
+    const int64_t per_head = ir::element_count_of(in(1));
+    return each_element([a = x(0), b = x(1), per_head](int64_t i) { return a[i] + b[i % per_head]; });
+  }
+
   Status add_vector() {
     TANDEM_ASSIGN(const std::vector<float> vector, weights_.read_vector(in(1).name));
     return each_element(
@@ -301,12 +311,24 @@ class Interpreter {
   }
 
   Status concat() {
+    const int64_t whole = out().shape.back(), rows = ir::element_count_of(out()) / whole;
     int64_t at = 0;
     for (size_t i = 0; i < op_->inputs.size(); ++i) {
-      for (int64_t n = 0; n < graph_.tokens; ++n) {
-        std::copy_n(x(i) + n * width(i), width(i), y() + n * out().shape[1] + at);
-      }
-      at += width(i);
+      const int64_t part = in(i).shape.back();
+      for (int64_t n = 0; n < rows; ++n) std::copy_n(x(i) + n * part, part, y() + n * whole + at);
+      at += part;
+    }
+    return ok_status();
+  }
+
+  Status slice() {
+    const auto axis = static_cast<size_t>(op_->attributes.axis);
+    int64_t inner = 1, outer = 1;
+    for (size_t i = 0; i < axis; ++i) outer *= out().shape[i];
+    for (size_t i = axis + 1; i < out().shape.size(); ++i) inner *= out().shape[i];
+    const int64_t whole = in(0).shape[axis] * inner, part = out().shape[axis] * inner;
+    for (int64_t i = 0; i < outer; ++i) {
+      std::copy_n(x(0) + i * whole + op_->attributes.begin * inner, part, y() + i * part);
     }
     return ok_status();
   }
