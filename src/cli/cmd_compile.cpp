@@ -38,6 +38,7 @@ struct Options {
   bool force = false;
   CalibrationOptions calibration;
   std::string calib_range;
+  std::vector<std::string> attention;
   NpuOptions npu;
   bool unshared = false;
   double memory_gb = 0.0;
@@ -68,6 +69,10 @@ CompileOptions to_compile_options(const Options& o) {
   }
   options.npu = o.npu;
   options.npu.share_weights = !o.unshared;
+  if (!o.attention.empty()) {
+    options.npu.decode_attention = value_or_fail(parse_attention_form(o.attention.front()));
+    options.npu.prefill_attention = value_or_fail(parse_attention_form(o.attention.back()));
+  }
   options.npu.memory = static_cast<uint64_t>(o.memory_gb * static_cast<double>(uint64_t{1} << 30));
   if (o.mode == "kv") {
     options.prefill.clear();
@@ -165,7 +170,12 @@ void add_npu_options(CLI::App& command, Options& o) {
   command.add_option("--shards", o.npu.shards, "So many binaries; default: as sizes ask for")
       ->check(whole_number(1))
       ->group(npu);
-  command.add_flag("--split-heads", o.npu.split_heads, "One attention per head instead of one for all (MHA to SHA)")
+  command
+      .add_option("--attention", o.attention,
+                  "How decode and prefill compute attention, such as gqa+kv,sha+k; default: what is fastest")
+      ->delimiter(',')
+      ->expected(1, 2)
+      ->check(accepted_by(parse_attention_form))
       ->group(npu);
   command.add_flag("--estimate", o.npu.estimate, "Let the vendor's compiler predict how fast the methods are")
       ->group(npu);

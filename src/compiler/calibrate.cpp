@@ -57,8 +57,7 @@ class Calibrator {
   Status run_sample(const std::vector<int32_t>& tokens) {
     const auto length = static_cast<int64_t>(tokens.size());
     ir::Graph graph = build_graph(job_.plan, {"calibrate", length, length});
-    StaticForm form;
-    form.split_heads = job_.split_heads;
+    const StaticForm form;  // All heads together: pieces take the encodings of the whole.
     TANDEM_TRY(run_passes(graph, {job_.plan, job_.recipe, {}, &form}, {}));
     graph_ = graph;
     const PassingWeights passing(job_.weights, job_.plan);

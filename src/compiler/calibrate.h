@@ -21,7 +21,6 @@ struct CalibrationJob {
   const ModelPlan& plan;
   const CheckpointWeights& weights;
   const Recipe& recipe;
-  bool split_heads = false;
   RangeMethod method = RangeMethod::kMinMax;
   bool method_given = false;
   std::vector<std::vector<int32_t>> samples;

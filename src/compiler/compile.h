@@ -36,9 +36,11 @@ struct CalibrationOptions {
 };
 
 struct NpuOptions {
-  bool emulator = false;       // For the vendor's x86 library, which loads no shared weights.
-  bool share_weights = true;   // False: each method has its own copy.
-  bool split_heads = false;    // MHA to SHA.
+  bool emulator = false;      // For the vendor's x86 library, which loads no shared weights.
+  bool share_weights = true;  // False: each method has its own copy.
+  // Of decode and of prefill methods; nothing: what is fastest by the vendor's estimates.
+  std::optional<AttentionForm> decode_attention = {};
+  std::optional<AttentionForm> prefill_attention = {};
   bool estimate = false;       // The vendor's compiler simulates the methods (CompileReport::estimates).
   bool trace = false;          // Hidden states after each layer become outputs, for measurements.
   int shards = 0;              // 0: as many as sizes ask for.

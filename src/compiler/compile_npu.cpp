@@ -13,6 +13,7 @@
 #include "base/version.h"
 #include "compiler/calibrate.h"
 #include "compiler/calibration_input.h"
+#include "compiler/graph_variant.h"
 #include "compiler/segment_writer.h"
 #include "compiler/shard_processes.h"
 #include "compiler/source_hash.h"
@@ -93,7 +94,8 @@ class NpuCompiler {
     libraries_ = std::filesystem::absolute(library->path()).string();
     form_.shapes = job_.shapes();
     form_.f16 = computes_in_f16(job_.recipe());
-    form_.split_heads = npu_.split_heads;
+    form_.variant = choose_graph_variant(job_.target(), job_.plan(), job_.recipe(), job_.shapes());
+    TANDEM_TRY(apply_attention_options(npu_.decode_attention, npu_.prefill_attention, job_.shapes(), form_.variant));
     form_.trace = npu_.trace;
     form_.embedding_on_host = embedding_on_host(job_.plan());
     const size_t weight_sets = shares_weights() ? 1 : job_.shapes().size();
@@ -139,10 +141,11 @@ class NpuCompiler {
     for (const MethodShape& shape : job_.shapes()) methods.push_back({shape.name, shape.tokens, shape.context});
     Json shards = Json::array();
     for (const ShardRange& shard : shards_) shards.push_back(shard.name);
-    return fmt::format("{} {:016x} {} {} {} {} calib [{}] {} {} {} {}{} shared {} sha {} trace {} qnn {}", kVersion,
+    return fmt::format("{} {:016x} {} {} {} {} calib [{}] {} {} {} {}{} shared {} graphs {} trace {} qnn {}", kVersion,
                        job_.checkpoint().fingerprint(), job_.target().name, job_.recipe().to_json(), dump_json(methods),
                        dump_json(shards), calibration, c.prompt, c.samples, c.length, range_method_name(c.method),
-                       c.method_given ? " for all" : "", shares_weights(), npu_.split_heads, npu_.trace, libraries_);
+                       c.method_given ? " for all" : "", shares_weights(), form_.variant.to_json(), npu_.trace,
+                       libraries_);
   }
 
   // ---- Stages ----
@@ -177,9 +180,8 @@ class NpuCompiler {
         ++job_.report().segments_reused;
       } else {
         TANDEM_ASSIGN(std::vector<std::vector<int32_t>> samples, read_calibration_samples(job_));
-        CalibrationJob job{job_.plan(),        job_.weights(),          job_.recipe(),
-                           form_.split_heads,  options.method,          options.method_given,
-                           std::move(samples), job_.options().progress, job_.options().stop};
+        CalibrationJob job{job_.plan(),          job_.weights(),     job_.recipe(),           options.method,
+                           options.method_given, std::move(samples), job_.options().progress, job_.options().stop};
         TANDEM_ASSIGN(Calibration calibration, calibrate(job, pool_));
         encodings_ = std::move(calibration.table);
         extras.histograms = std::move(calibration.histograms);

@@ -142,7 +142,8 @@ Result<std::vector<ir::Graph>> build_static_methods(const ModelPlan& plan, const
                                                     const StaticMethods& methods, const EncodingTable& encodings,
                                                     const DumpCallback& dump) {
   StaticForm form;
-  form.split_heads = methods.split_heads;
+  form.attention = methods.variant.attention;
+  form.fold_mask = methods.variant.fold_mask;
   form.trace = methods.trace;
   form.embedding_on_host = methods.embedding_on_host;
   form.numbers = methods.f16 ? StaticForm::Numbers::kFloat16 : StaticForm::Numbers::kEncoded;
@@ -200,6 +201,7 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
   qnn::LoweringOptions options;
   options.progress = stage;
   options.estimate = job.estimate;
+  if (job.weight_sharing) options.weight_tile_channels = job.methods.variant.weight_tile_channels;
   TANDEM_ASSIGN(const auto lowered, qnn::lower_graphs(context, named, quantized, options));
   stage("writing the binary");
   TANDEM_ASSIGN(ShardResult result, write_binary(job, context));

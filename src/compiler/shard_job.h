@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backends/qnn/api/estimate.h"
+#include "compiler/graph_variant.h"
 #include "compiler/passes/passes.h"
 #include "compiler/shard_plan.h"
 #include "models/builder.h"
@@ -25,7 +26,7 @@ namespace tandem {
 struct StaticMethods {
   std::vector<MethodShape> shapes;
   bool f16 = false;  // Else integers, with the encodings of a table.
-  bool split_heads = false;
+  GraphVariant variant;
   bool trace = false;
   bool embedding_on_host = false;
 };

@@ -101,7 +101,7 @@ std::string ShardJob::to_json() const {
                         {"encodings", encodings.string()},
                         {"methods", shapes},
                         {"f16", methods.f16},
-                        {"split_heads", methods.split_heads},
+                        {"variant", methods.variant.to_json()},
                         {"trace", methods.trace},
                         {"embedding_on_host", methods.embedding_on_host},
                         {"shard", shard.name},
@@ -128,7 +128,8 @@ Result<ShardJob> ShardJob::from_json(std::string_view text) {
   fields.read("recipe", job.recipe);
   fields.read("encodings", job.encodings);
   fields.read("f16", job.methods.f16);
-  fields.read("split_heads", job.methods.split_heads);
+  std::string variant;
+  fields.read("variant", variant);
   fields.read("trace", job.methods.trace);
   fields.read("embedding_on_host", job.methods.embedding_on_host);
   fields.read("shard", job.shard.name);
@@ -156,6 +157,7 @@ Result<ShardJob> ShardJob::from_json(std::string_view text) {
     }
   }
   TANDEM_TRY(fields.status());
+  TANDEM_ASSIGN(job.methods.variant, GraphVariant::from_json(variant));
   return job;
 }
 

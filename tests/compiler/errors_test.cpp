@@ -204,7 +204,7 @@ TEST_F(CompileErrors, OptionsOfNpusAreNotForACpu) {
   const std::pair<const char*, void (*)(CompileOptions&)> cases[] = {
       {"--emulator", [](CompileOptions& o) { o.npu.emulator = true; }},
       {"--unshared", [](CompileOptions& o) { o.npu.share_weights = false; }},
-      {"--split-heads", [](CompileOptions& o) { o.npu.split_heads = true; }},
+      {"--attention", [](CompileOptions& o) { o.npu.decode_attention = AttentionForm(); }},
       {"--trace", [](CompileOptions& o) { o.npu.trace = true; }},
       {"--calib-samples", [](CompileOptions& o) { o.calibration.samples = 2; }},
       {"--encodings", [](CompileOptions& o) { o.calibration.import_encodings = "e.json"; }},

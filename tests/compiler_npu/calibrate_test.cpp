@@ -20,7 +20,6 @@ using ir::TensorRole;
 
 struct CalibrationCase {
   KvFormat kv = KvFormat::kU8;
-  bool split_heads = false;
   RangeMethod method = RangeMethod::kMinMax;
   bool method_given = false;
 };
@@ -34,7 +33,7 @@ Recipe recipe_with(KvFormat kv) {
 Result<Calibration> calibrate_model(const test::OpenedModel& model, const Recipe& recipe,
                                     const CalibrationCase& c = {}) {
   ThreadPool pool(2);
-  CalibrationJob job{model.plan(), model.weights(), recipe, c.split_heads, c.method, c.method_given, {}, {}, {}};
+  CalibrationJob job{model.plan(), model.weights(), recipe, c.method, c.method_given, {}, {}, {}};
   for (int sample = 0; sample < 2; ++sample) {
     auto& tokens = job.samples.emplace_back();
     for (int32_t i = 0; i < 24; ++i) tokens.push_back((i * 37 + sample * 11) % 250);
@@ -48,10 +47,10 @@ EncodingTable must_calibrate(const test::OpenedModel& model, const Recipe& recip
   return calibration.ok() ? std::move(calibration->table) : EncodingTable{};
 }
 
-StaticMethods methods_of(bool split_heads = false) {
+StaticMethods methods_of(const AttentionForm& attention = {}) {
   StaticMethods methods;
   methods.shapes = {{"decode", 1, 64}, {"prefill_8", 8, 64}};
-  methods.split_heads = split_heads;
+  for (const MethodShape& shape : methods.shapes) methods.variant.attention.by_tokens[shape.tokens] = attention;
   methods.trace = true;
   return methods;
 }
@@ -67,25 +66,27 @@ class Calibrated : public testing::TestWithParam<const char*> {};
 
 TEST_P(Calibrated, EveryActivationOfEveryMethodHasTheSameEncoding) {
   const test::OpenedModel model(test::golden_dir(GetParam()));
-  for (const CalibrationCase& c :
-       {CalibrationCase{}, {KvFormat::kU16}, {KvFormat::kU8, true}, {KvFormat::kU16, true}}) {
-    const Recipe recipe = recipe_with(c.kv);
-    const EncodingTable table = must_calibrate(model, recipe, c);
-    const auto graphs = must_build(model, recipe, methods_of(c.split_heads), table);
-    ASSERT_EQ(graphs.size(), 3u) << "two methods, and one that the head is cut out of";
-    std::map<std::string, ir::Encoding> seen;
-    for (const ir::Graph& graph : graphs) {
-      for (const ir::Tensor& tensor : graph.tensors) {
-        if (tensor.role == TensorRole::kWeight || tensor.role == TensorRole::kVector) continue;
-        if (tensor.dtype == DType::kI32) continue;  // Tokens and positions.
-        SCOPED_TRACE(graph.name + " " + tensor.name);
-        EXPECT_EQ(tensor.encoding.kind, ir::EncodingKind::kPerTensor);
-        EXPECT_EQ(seen.try_emplace(tensor.name, tensor.encoding).first->second, tensor.encoding);
-        const bool is_kv = tensor.name.starts_with("k_") || tensor.name.starts_with("v_");
-        EXPECT_EQ(tensor.dtype, is_kv ? kv_dtype(c.kv) : DType::kU16);
-        // Products of u16 with u8 are exact around code 128 only.
-        if (is_kv) {
-          EXPECT_EQ(tensor.encoding.zero_point, c.kv == KvFormat::kU8 ? 128 : 32768);
+  for (const KvFormat kv : {KvFormat::kU8, KvFormat::kU16}) {
+    const Recipe recipe = recipe_with(kv);
+    const EncodingTable table = must_calibrate(model, recipe, {.kv = kv});
+    for (const AttentionForm& attention : all_attention_forms()) {
+      SCOPED_TRACE(attention_form_name(attention));
+      const auto graphs = must_build(model, recipe, methods_of(attention), table);
+      ASSERT_EQ(graphs.size(), 3u) << "two methods, and one that the head is cut out of";
+      std::map<std::string, ir::Encoding> seen;
+      for (const ir::Graph& graph : graphs) {
+        for (const ir::Tensor& tensor : graph.tensors) {
+          if (tensor.role == TensorRole::kWeight || tensor.role == TensorRole::kVector) continue;
+          if (tensor.dtype == DType::kI32) continue;  // Tokens and positions.
+          SCOPED_TRACE(graph.name + " " + tensor.name);
+          EXPECT_EQ(tensor.encoding.kind, ir::EncodingKind::kPerTensor);
+          EXPECT_EQ(seen.try_emplace(tensor.name, tensor.encoding).first->second, tensor.encoding);
+          const bool is_kv = tensor.name.starts_with("k_") || tensor.name.starts_with("v_");
+          EXPECT_EQ(tensor.dtype, is_kv ? kv_dtype(kv) : DType::kU16);
+          // Products of u16 with u8 are exact around code 128 only.
+          if (is_kv) {
+            EXPECT_EQ(tensor.encoding.zero_point, kv == KvFormat::kU8 ? 128 : 32768);
+          }
         }
       }
     }
@@ -94,11 +95,11 @@ TEST_P(Calibrated, EveryActivationOfEveryMethodHasTheSameEncoding) {
 
 TEST_P(Calibrated, TheMaskBringsEveryScoreToTheBottom) {
   const test::OpenedModel model(test::golden_dir(GetParam()));
-  for (const bool split_heads : {false, true}) {
-    const Recipe recipe = recipe_with(KvFormat::kU8);
-    const EncodingTable table = must_calibrate(model, recipe, {KvFormat::kU8, split_heads});
+  const Recipe recipe = recipe_with(KvFormat::kU8);
+  const EncodingTable table = must_calibrate(model, recipe);
+  for (const AttentionForm& attention : all_attention_forms()) {
     int sums = 0;
-    for (const ir::Graph& graph : must_build(model, recipe, methods_of(split_heads), table)) {
+    for (const ir::Graph& graph : must_build(model, recipe, methods_of(attention), table)) {
       for (const ir::Op& op : graph.ops) {
         const auto range = [&](ir::TensorId id) { return encoded_range(graph.at(id).dtype, graph.at(id).encoding); };
         if (op.kind == OpKind::kAddMask) {
@@ -132,8 +133,7 @@ TEST_P(Calibrated, LosesLittle) {
   const auto exact = test::logits_of(*make_reference_program(graphs, weights, pool), model.plan().vocab_size, prompt);
   for (const KvFormat kv : {KvFormat::kU8, KvFormat::kU16}) {
     const Recipe recipe = recipe_with(kv);
-    const CalibrationJob job{model.plan(), model.weights(), recipe, false, RangeMethod::kMinMax,
-                             false,        {prompt},        {},     {}};
+    const CalibrationJob job{model.plan(), model.weights(), recipe, RangeMethod::kMinMax, false, {prompt}, {}, {}};
     const auto calibration = calibrate(job, pool);
     ASSERT_TRUE(calibration.ok()) << calibration.error().message;
     graphs = must_build(model, recipe, methods_of(), calibration->table);
@@ -183,9 +183,9 @@ TEST(Calibrate, U8KeysAreClippedUnlessAMethodIsGiven) {
   const Recipe recipe = recipe_with(KvFormat::kU8);
   EXPECT_EQ(must_calibrate(model, recipe).find("k_new.0")->method, "mse");
   EXPECT_EQ(must_calibrate(model, recipe).find("logits")->method, "minmax");
-  const CalibrationCase given{KvFormat::kU8, false, RangeMethod::kMinMax, true};
+  const CalibrationCase given{KvFormat::kU8, RangeMethod::kMinMax, true};
   EXPECT_EQ(must_calibrate(model, recipe, given).find("k_new.0")->method, "minmax");
-  const CalibrationCase share{KvFormat::kU8, false, RangeMethod::kPercentile, true};
+  const CalibrationCase share{KvFormat::kU8, RangeMethod::kPercentile, true};
   EXPECT_EQ(must_calibrate(model, recipe, share).find("layers.0.mlp.residual")->method, "percentile");
 }
 
@@ -229,10 +229,6 @@ TEST(Calibrate, EncodingsOfAnotherModelAreRefused) {
   EXPECT_EQ(graphs.error().code, ErrorCode::kInvalidArgument);
   EXPECT_HAS(graphs.error().message, "no entry for \"layers.0.");
   EXPECT_HAS(graphs.error().message, "without --encodings");
-  // Of the same model with its heads apart.
-  const auto split = build_static_methods(llama.plan(), recipe, methods_of(true), table, {});
-  ASSERT_FALSE(split.ok());
-  EXPECT_HAS(split.error().message, "no entry for");
 }
 
 TEST(Calibrate, EncodingsOfAnotherKvFormatAreRefused) {
@@ -284,7 +280,7 @@ TEST(Calibrate, NeedsSomethingToLookAtAndStops) {
   const test::OpenedModel model(test::golden_dir("qwen3"));
   ThreadPool pool(1);
   const Recipe recipe = recipe_with(KvFormat::kU8);
-  CalibrationJob job{model.plan(), model.weights(), recipe, false, RangeMethod::kMinMax, false, {}, {}, {}};
+  CalibrationJob job{model.plan(), model.weights(), recipe, RangeMethod::kMinMax, false, {}, {}, {}};
   EXPECT_FALSE(calibrate(job, pool).ok());
   job.samples = {{1, 2, 3}};
   int told = 0;

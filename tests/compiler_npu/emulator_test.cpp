@@ -15,9 +15,9 @@ constexpr double kDeviceNoise = 38.0;
 // A code that differs in one layer makes more of them differ in the next.
 constexpr double kNoiseOfFourLayers = 35.0;
 
-double log_sqnr(const char* what, const std::vector<float>& wanted, const std::vector<float>& got) {
+double log_sqnr(const std::string& what, const std::vector<float>& wanted, const std::vector<float>& got) {
   const double db = test::sqnr_db(wanted, got);
-  std::printf("[ sqnr     ] %s: %.1f dB\n", what, db);
+  std::printf("[ sqnr     ] %s: %.1f dB\n", what.c_str(), db);
   testing::Test::RecordProperty(what, std::to_string(db));
   return db;
 }
@@ -124,7 +124,7 @@ TEST(Emulator, SixteenBitKeysAreNoWorseThanEight) {
     EXPECT_EQ(test::must_compile(checkpoint, folder / "x.tdm", options).kv, kv);
     const auto artifact = Artifact::open(folder / "x.tdm");
     const ir::Graph& decode = artifact->head().methods[0];
-    EXPECT_EQ(decode.at(*decode.find("k_cache.0")).dtype, kv_dtype(kv));
+    EXPECT_EQ(decode.at(*decode.find("k_cache.0.0")).dtype, kv_dtype(kv));
     const auto got = test::device_logits(folder / "x.tdm", prompt);
     const auto qdq = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kQdq, prompt);
     EXPECT_GE(log_sqnr(kv == KvFormat::kU8 ? "u8" : "u16", qdq, got), kDeviceNoise);
@@ -133,23 +133,26 @@ TEST(Emulator, SixteenBitKeysAreNoWorseThanEight) {
   EXPECT_GE(quality[KvFormat::kU16], quality[KvFormat::kU8] - 0.5);
 }
 
-TEST(Emulator, HeadsApartComputeTheSame) {
+TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;
   const auto checkpoint = test::golden_dir("qwen3");
   const auto prompt = prompt_of("qwen3");
-  CompileOptions options = test::npu_options("w8");
-  test::must_compile(checkpoint, folder / "together.tdm", options);
-  options.npu.split_heads = true;
-  options.npu.shards = 2;
-  test::must_compile(checkpoint, folder / "apart.tdm", options);
-  const auto together = test::device_logits(folder / "together.tdm", prompt);
-  const auto apart = test::device_logits(folder / "apart.tdm", prompt);
-  const auto qdq = test::phase_logits(folder / "apart.tdm", checkpoint, Phase::kQdq, prompt);
-  EXPECT_GE(log_sqnr("heads apart, against their reference", qdq, apart), kDeviceNoise);
   const auto exact = test::phase_logits({}, checkpoint, Phase::kFloat, prompt);
-  const double noise = log_sqnr("heads together, against float", exact, together);
-  EXPECT_GE(log_sqnr("heads apart, against float", exact, apart), noise - 2.0);
+  std::optional<double> noise;
+  for (const AttentionForm& form : all_attention_forms()) {
+    const std::string name = attention_form_name(form);
+    CompileOptions options = test::npu_options("w8");
+    options.npu.decode_attention = options.npu.prefill_attention = form;
+    options.npu.shards = 2;
+    test::must_compile(checkpoint, folder / "x.tdm", options);
+    const auto got = test::device_logits(folder / "x.tdm", prompt);
+    const auto qdq = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kQdq, prompt);
+    EXPECT_GE(log_sqnr(name + ", against its reference", qdq, got), kDeviceNoise);
+    const double quality = log_sqnr(name + ", against float", exact, got);
+    if (!noise) noise = quality;
+    EXPECT_GE(quality, *noise - 2.0);
+  }
 }
 
 TEST(Emulator, TracesAreOutputsOfTheFile) {

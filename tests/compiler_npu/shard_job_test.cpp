@@ -17,7 +17,9 @@ ShardJob sample_job() {
   job.recipe = recipe_preset("w8")->to_json();
   job.encodings = "/somewhere/encodings \"quoted\".json";
   job.methods.shapes = {{"decode", 1, 64}, {"prefill_8", 8, 64}};
-  job.methods.split_heads = true;
+  job.methods.variant.attention.by_tokens = {{1, *parse_attention_form("gqa+kv")}, {8, *parse_attention_form("sha+k")}};
+  job.methods.variant.weight_tile_channels = 128;
+  job.methods.variant.fold_mask = true;
   job.shard = {"layers.0-1+head", 0, 2, true, 0};
   job.soc_model = 69;
   job.arch = 79;
@@ -54,7 +56,7 @@ TEST(ShardJobJson, ComesBackAsItWas) {
   EXPECT_EQ(job->to_json(), text);
   EXPECT_EQ(job->encodings, sample_job().encodings);
   EXPECT_EQ(job->methods.shapes[1].tokens, 8);
-  EXPECT_TRUE(job->methods.split_heads);
+  EXPECT_EQ(job->methods.variant, sample_job().methods.variant);
   EXPECT_FALSE(job->methods.f16);
   EXPECT_EQ(job->shard.layer_end, 2);
   EXPECT_TRUE(job->shard.head);

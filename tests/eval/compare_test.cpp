@@ -140,7 +140,8 @@ TEST_F(Compare, LayersShowTheNoise) {
 
 // A head's rows in outputs of their own, and no trace.
 TEST_F(Compare, LayersOfSplitHeads) {
-  const auto file = test::write_npu_file(folder_, "sha.tdm", {.split_heads = true, .trace = false});
+  const auto file =
+      test::write_npu_file(folder_, "sha.tdm", {.attention = *parse_attention_form("sha+k"), .trace = false});
   const auto a = test::open_qdq(file.path), b = test::open_qdq(file.path);
   const auto layers = compare_layers(*a, *b, test::some_tokens(10));
   ASSERT_TRUE(layers.ok()) << layers.error().message;

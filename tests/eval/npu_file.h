@@ -21,7 +21,7 @@ inline constexpr int64_t kNpuPrefill = 8;
 struct NpuFileOptions {
   const char* recipe = "w4";
   KvFormat kv = KvFormat::kU8;
-  bool split_heads = false;
+  AttentionForm attention = {};
   bool trace = true;
 };
 
@@ -54,7 +54,6 @@ inline NpuFile write_npu_file(const TempFolder& folder, const std::string& name,
   const auto calibration = calibrate({job.plan(),
                                       job.weights(),
                                       job.recipe(),
-                                      wish.split_heads,
                                       RangeMethod::kMinMax,
                                       false,
                                       {some_tokens(40), some_tokens(40, 2)},
@@ -63,7 +62,11 @@ inline NpuFile write_npu_file(const TempFolder& folder, const std::string& name,
                                      pool);
   EXPECT_TRUE(calibration.ok()) << calibration.error().message;
   if (!calibration.ok()) return file;
-  const StaticMethods form{job.shapes(), false, wish.split_heads, wish.trace, embedding_on_host(job.plan())};
+  StaticMethods form;
+  form.shapes = job.shapes();
+  form.trace = wish.trace;
+  form.embedding_on_host = embedding_on_host(job.plan());
+  for (const MethodShape& shape : job.shapes()) form.variant.attention.by_tokens[shape.tokens] = wish.attention;
   auto methods = build_static_methods(job.plan(), job.recipe(), form, calibration->table, {});
   EXPECT_TRUE(methods.ok()) << methods.error().message;
   if (!methods.ok()) return file;

@@ -57,7 +57,8 @@ TEST_P(NpuReference, IsTheInterpreterOnTheFilesGraphs) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, NpuReference,
                          testing::Values(test::NpuFileOptions{}, test::NpuFileOptions{.kv = KvFormat::kU16},
-                                         test::NpuFileOptions{.split_heads = true, .trace = false}));
+                                         test::NpuFileOptions{.attention = *parse_attention_form("sha+k"),
+                                                              .trace = false}));
 
 // Rounding to 16 bits and int8 weights cost something, but the model is the same.
 TEST(NpuReferenceQuality, IsNearToFloat) {

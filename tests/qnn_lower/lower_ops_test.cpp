@@ -169,7 +169,8 @@ struct RopeCase {
 };
 
 TEST_F(QnnLowering, Rope) {
-  for (const RopeCase& each : {RopeCase{false, 16, 4}, {true, 16, 4}, {false, 8, 4}, {false, 16, 1}}) {
+  for (const RopeCase& each :
+       {RopeCase{false, 16, 4}, {true, 16, 4}, {false, 8, 4}, {false, 16, 1}, {false, 8, 1}, {true, 16, 1}}) {
     for (const bool half : {false, true}) {
       GraphMaker maker(each.tokens, 32);
       std::vector<int32_t> places = {5, 6, 31, 0};
@@ -182,7 +183,8 @@ TEST_F(QnnLowering, Rope) {
       const auto x = maker.input("x", {each.tokens, 64});
       maker.last(OpKind::kRope, {x, cos, sin}, {each.tokens, 64}, {.head_dim = 16, .interleaved = each.interleaved});
       half ? maker.make_half() : maker.give_encodings();
-      EXPECT_LE(steps_of(maker), half ? kHalfRelative : 2.0);
+      // One row is rotated by products, each rounded on its own.
+      EXPECT_LE(steps_of(maker), half ? kHalfRelative : each.tokens == 1 ? 3.0 : 2.0);
     }
   }
 }

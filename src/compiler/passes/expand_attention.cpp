@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <functional>
 #include <map>
 
 #include "base/error.h"
@@ -9,32 +12,52 @@ namespace {
 
 using ir::OpKind;
 using ir::TensorId;
+using Heads = AttentionForm::Heads;
 
+// Names: what belongs to one piece of a tensor is named after the whole tensor, with '@' and the piece behind it
+// ("layers.3.attention.scores@2.cache"), and takes the whole tensor's encoding. Caches and new rows of one KV head are
+// "k_cache.3.2" and "k_new.3.2": they cross the graph's border.
 class Expander {
  public:
-  explicit Expander(ir::Graph& graph) : graph_(graph) {}
+  Expander(ir::Graph& graph, const AttentionForm& form, bool fold_mask)
+      : graph_(graph), form_(form), fold_mask_(fold_mask) {}
 
   Status run() {
-    const std::vector<ir::Op> old = std::move(graph_.ops);
+    old_ = std::move(graph_.ops);
     graph_.ops = {};
-    std::map<TensorId, TensorId> stored;  // By cache: what is stored there.
-    for (const ir::Op& op : old) {
-      if (op.kind == OpKind::kStoreKv) stored[op.inputs[2]] = op.inputs[0];
+    writer_.assign(graph_.tensors.size(), nullptr);
+    for (const ir::Op& op : old_) {
+      for (const TensorId id : op.outputs) writer_[static_cast<size_t>(id)] = &op;
+      if (op.kind == OpKind::kStoreKv) stored_[op.inputs[2]] = op.inputs[0];
     }
-    for (const ir::Op& op : old) {
+    for (const ir::Op& op : old_) {
       switch (op.kind) {
         case OpKind::kStoreKv: break;
         case OpKind::kMaskToFloat: mask_ = op.inputs[0]; break;
-        case OpKind::kAttention: TANDEM_TRY(expand(op, stored)); break;
+        case OpKind::kAttention: expand(op); break;
         default: graph_.ops.push_back(op); break;
       }
     }
     if (mask_ >= 0) graph_.at(mask_).shape = {graph_.tokens, graph_.context + graph_.tokens};
+    remove_unread_ops();
     graph_.remove_unused_tensors();
     return ok_status();
   }
 
  private:
+  // All keys or values that the call can see, of one KV head or of all.
+  struct KvRows {
+    TensorId cache = -1;
+    TensorId added = -1;  // The call's own, which are also an output.
+    TensorId all = -1;    // Both in one tensor, where they are multiplied together.
+  };
+  // Some query heads and the keys and values that they see.
+  struct Piece {
+    std::string suffix;  // "@3" of one of several.
+    TensorId q = -1;     // [heads, tokens, size]
+    KvRows k, v;
+  };
+
   TensorId add(OpKind kind, std::vector<TensorId> inputs, const std::string& name, std::vector<int64_t> shape,
                const ir::OpAttributes& attributes = {}) {
     const TensorId out = graph_.add({.name = name, .shape = std::move(shape)});
@@ -42,63 +65,211 @@ class Expander {
     return out;
   }
 
-  // All keys or values that the call can see: the cache's slots, then its own rows, which are also an output.
-  TensorId all_rows(TensorId cache, const std::map<TensorId, TensorId>& stored, int64_t size) {
-    if (const auto it = all_rows_.find(cache); it != all_rows_.end()) return it->second;
-    const std::string name = graph_.at(cache).name;  // "k_cache.3" gives "k_new.3" and "k_all.3".
-    const std::string letter = name.substr(0, 1), layer = name.substr(name.find('.'));
-    const int64_t heads = graph_.at(cache).shape[0];
-    const TensorId added = add(OpKind::kSplitHeads, {stored.at(cache)}, letter + "_new" + layer,
-                               {heads, graph_.tokens, size}, {.head_dim = size});
-    graph_.at(added).role = ir::TensorRole::kOutput;
-    const TensorId all = add(OpKind::kAppendRows, {cache, added}, letter + "_all" + layer,
-                             {heads, graph_.context + graph_.tokens, size});
-    return all_rows_[cache] = all;
+  TensorId slice(TensorId whole, int32_t axis, int64_t begin, int64_t length, const std::string& name) {
+    std::vector<int64_t> shape = graph_.at(whole).shape;
+    shape[static_cast<size_t>(axis)] = length;
+    ir::OpAttributes attributes;
+    attributes.axis = axis;
+    attributes.begin = begin;
+    return add(OpKind::kSlice, {whole}, name, std::move(shape), attributes);
+  }
+
+  // The columns of one head of `id`. Norms and rotations of heads are done head by head, on the columns of what they
+  // read; projections stay whole, so that all methods multiply with the same matrices.
+  TensorId head_of(TensorId id, int64_t head, int64_t size) {
+    if (const auto it = heads_.find({id, head}); it != heads_.end()) return it->second;
+    const std::string name = fmt::format("{}@{}", graph_.at(id).name, head);
+    const ir::Op* op = writer_[static_cast<size_t>(id)];
+    const bool by_head = op != nullptr && (op->kind == OpKind::kRope ||
+                                           (op->kind == OpKind::kRmsNorm && graph_.at(op->inputs[1]).shape[0] == size));
+    TensorId out = -1;
+    if (by_head) {
+      std::vector<TensorId> inputs = op->inputs;
+      inputs[0] = head_of(op->inputs[0], head, size);
+      out = add(op->kind, std::move(inputs), name, {graph_.tokens, size}, op->attributes);
+    } else {
+      out = slice(id, 1, head * size, size, name);
+    }
+    return heads_[{id, head}] = out;
+  }
+
+  TensorId split_heads(TensorId rows, const std::string& name, int64_t size) {
+    return add(OpKind::kSplitHeads, {rows}, name, {graph_.at(rows).shape[1] / size, graph_.tokens, size},
+               {.head_dim = size});
+  }
+
+  // The new rows of one KV head, or of all (-1).
+  TensorId new_rows(TensorId cache, int64_t head, const std::string& name, int64_t size) {
+    const TensorId rows = stored_.at(cache);
+    if (form_.heads == Heads::kTogether) return split_heads(rows, name, size);
+    if (form_.heads == Heads::kPerQueryHead) return split_heads(head_of(rows, head, size), name, size);
+    // One change of encoding for all heads, then their slices.
+    if (!whole_rows_.contains(cache)) {
+      whole_rows_[cache] = split_heads(rows, name.substr(0, name.rfind('.')) + "@all", size);
+    }
+    return slice(whole_rows_[cache], 0, head, 1, name);
+  }
+
+  KvRows kv_rows(TensorId cache, int64_t head, bool apart, int64_t size) {
+    if (const auto it = kv_rows_.find({cache, head}); it != kv_rows_.end()) return it->second;
+    const bool together = form_.heads == Heads::kTogether;
+    const std::string part = together ? "" : fmt::format(".{}", head);
+    // "k_cache.3" gives "k_new.3" and "k_all.3".
+    const std::string name = graph_.at(cache).name, letter = name.substr(0, 1), layer = name.substr(name.find('.'));
+    KvRows rows;
+    rows.cache = cache;
+    if (!together) {
+      ir::Tensor state = graph_.at(cache);
+      state.name += part;
+      state.role = ir::TensorRole::kState;
+      state.shape[0] = 1;
+      rows.cache = graph_.add(std::move(state));
+      graph_.at(cache).role = ir::TensorRole::kActivation;  // Nobody reads it any more, and it goes.
+    }
+    rows.added = new_rows(cache, head, letter + "_new" + layer + part, size);
+    graph_.at(rows.added).role = ir::TensorRole::kOutput;
+    if (!apart) {
+      rows.all = add(OpKind::kAppendRows, {rows.cache, rows.added}, letter + "_all" + layer + part,
+                     {graph_.at(rows.cache).shape[0], graph_.context + graph_.tokens, size});
+    }
+    return kv_rows_[{cache, head}] = rows;
   }
 
   // Layers with a window that is shorter than the context have a mask of their own.
   TensorId mask_for(int64_t window) {
     if (window == 0 || window >= graph_.context) return mask_;
     const std::string name = ir::window_mask_name(window);
-    if (const auto id = graph_.find(name)) return *id;
-    return graph_.add(
-        {.name = name, .role = ir::TensorRole::kInput, .shape = {graph_.tokens, graph_.context + graph_.tokens}});
+    if (const auto it = window_masks_.find(window); it != window_masks_.end()) return it->second;
+    return window_masks_[window] = graph_.add({.name = name,
+                                               .role = ir::TensorRole::kInput,
+                                               .shape = {graph_.tokens, graph_.context + graph_.tokens}});
   }
 
-  Status expand(const ir::Op& op, const std::map<TensorId, TensorId>& stored) {
-    const ir::OpAttributes& a = op.attributes;
-    const std::string mixed =
-        graph_.at(op.outputs[0]).name;  // "layers.3.attention.mixed", perhaps with a head's number.
+  Piece make_piece(const ir::Op& op, int64_t index, const std::string& q_name) {
+    const int64_t size = op.attributes.head_dim, heads = graph_.at(op.inputs[0]).shape[1] / size;
+    const int64_t group = heads / graph_.at(op.inputs[1]).shape[0];
+    Piece piece;
+    if (form_.heads != Heads::kTogether) piece.suffix = fmt::format("@{}", index);
+    switch (form_.heads) {
+      case Heads::kTogether: piece.q = split_heads(op.inputs[0], q_name, size); break;
+      case Heads::kPerQueryHead:
+        piece.q = split_heads(head_of(op.inputs[0], index, size), q_name + piece.suffix, size);
+        break;
+      case Heads::kPerKvHead:
+        if (whole_q_.first != op.inputs[0]) whole_q_ = {op.inputs[0], split_heads(op.inputs[0], q_name, size)};
+        piece.q = slice(whole_q_.second, 0, index * group, group, q_name + piece.suffix);
+        break;
+    }
+    const int64_t kv_head = form_.heads == Heads::kPerQueryHead ? index / group : index;
+    piece.k = kv_rows(op.inputs[1], kv_head, form_.keys_apart, size);
+    piece.v = kv_rows(op.inputs[2], kv_head, form_.values_apart, size);
+    return piece;
+  }
+
+  // q * k, for all that the call can see.
+  TensorId scores_of(const Piece& piece, const std::string& name) {
+    const int64_t heads = graph_.at(piece.q).shape[0], tokens = graph_.tokens, seen = graph_.context + tokens;
+    const ir::OpAttributes transposed = {.transpose_b = true};
+    if (piece.k.all >= 0) return add(OpKind::kMatMul, {piece.q, piece.k.all}, name, {heads, tokens, seen}, transposed);
+    const std::string part = piece.suffix.empty() ? name + "@" : name + ".";
+    const TensorId cached =
+        add(OpKind::kMatMul, {piece.q, piece.k.cache}, part + "cache", {heads, tokens, graph_.context}, transposed);
+    const TensorId own =
+        add(OpKind::kMatMul, {piece.q, piece.k.added}, part + "own", {heads, tokens, tokens}, transposed);
+    return add(OpKind::kConcat, {cached, own}, name, {heads, tokens, seen});
+  }
+
+  TensorId mixed_of(const Piece& piece, TensorId probabilities, const std::string& p_name, const std::string& name) {
+    const int64_t heads = graph_.at(piece.q).shape[0], tokens = graph_.tokens, size = graph_.at(piece.q).shape[2];
+    if (piece.v.all >= 0) return add(OpKind::kMatMul, {probabilities, piece.v.all}, name, {heads, tokens, size});
+    const char* dot = piece.suffix.empty() ? "@" : ".";
+    const TensorId old_p = slice(probabilities, 2, 0, graph_.context, p_name + dot + "cache");
+    const TensorId own_p = slice(probabilities, 2, graph_.context, tokens, p_name + dot + "own");
+    const TensorId cached = add(OpKind::kMatMul, {old_p, piece.v.cache}, name + dot + "cache", {heads, tokens, size});
+    const TensorId own = add(OpKind::kMatMul, {own_p, piece.v.added}, name + dot + "own", {heads, tokens, size});
+    return add(OpKind::kAdd, {cached, own}, name, {heads, tokens, size});
+  }
+
+  // Softmax of the scores, times the values: [heads, tokens, size].
+  TensorId attend(const Piece& piece, const ir::OpAttributes& a, const std::function<std::string(const char*)>& named) {
+    const std::string& suffix = piece.suffix;
+    TensorId scores = scores_of(piece, named("scores") + suffix);
+    const std::vector<int64_t> shape = graph_.at(scores).shape;
+    if (a.softcap > 0.0f) {
+      // Softmax multiplies by the factor: cap * tanh(factor * s / cap) is factor times this.
+      scores = add(OpKind::kSoftcap, {scores}, named("capped") + suffix, shape, {.factor = a.softcap / a.factor});
+    }
+    const TensorId mask = mask_for(a.window);
+    const std::string p_name = named("probabilities") + suffix;
+    TensorId probabilities = -1;
+    if (fold_mask_) {
+      probabilities = add(OpKind::kMaskedSoftmax, {scores, mask}, p_name, shape, {.factor = a.factor});
+    } else {
+      const TensorId masked = add(OpKind::kAddMask, {scores, mask}, named("masked") + suffix, shape);
+      probabilities = add(OpKind::kSoftmax, {masked}, p_name, shape, {.factor = a.factor});
+    }
+    return mixed_of(piece, probabilities, p_name, named("mixed.heads") + suffix);
+  }
+
+  void expand(const ir::Op& op) {
+    const std::string mixed = graph_.at(op.outputs[0]).name;  // "layers.3.attention.mixed"
     const auto named = [&](const char* part) {
       std::string name = mixed;
       return name.replace(name.rfind("mixed"), 5, part);
     };
-    const int64_t size = a.head_dim, heads = graph_.at(op.inputs[0]).shape[1] / size;
-    const int64_t tokens = graph_.tokens, seen = graph_.context + tokens;
-    const TensorId q =
-        add(OpKind::kSplitHeads, {op.inputs[0]}, named("q.heads"), {heads, tokens, size}, {.head_dim = size});
-    const TensorId k = all_rows(op.inputs[1], stored, size), v = all_rows(op.inputs[2], stored, size);
-    TensorId scores = add(OpKind::kMatMul, {q, k}, named("scores"), {heads, tokens, seen}, {.transpose_b = true});
-    if (a.softcap > 0.0f) {
-      // Softmax multiplies by the factor: cap * tanh(factor * s / cap) is factor times this.
-      scores =
-          add(OpKind::kSoftcap, {scores}, named("capped"), {heads, tokens, seen}, {.factor = a.softcap / a.factor});
+    const int64_t size = op.attributes.head_dim, heads = graph_.at(op.inputs[0]).shape[1] / size;
+    const int64_t pieces = form_.heads == Heads::kTogether       ? 1
+                           : form_.heads == Heads::kPerQueryHead ? heads
+                                                                 : graph_.at(op.inputs[1]).shape[0];
+    std::vector<TensorId> parts;
+    for (int64_t i = 0; i < pieces; ++i) {
+      const Piece piece = make_piece(op, i, named("q.heads"));
+      const TensorId out = attend(piece, op.attributes, named);
+      if (pieces == 1) {
+        graph_.ops.push_back({OpKind::kJoinHeads, {out}, {op.outputs[0]}, {}});
+        return;
+      }
+      parts.push_back(
+          add(OpKind::kJoinHeads, {out}, mixed + piece.suffix, {graph_.tokens, graph_.at(out).shape[0] * size}));
     }
-    const TensorId masked = add(OpKind::kAddMask, {scores, mask_for(a.window)}, named("masked"), {heads, tokens, seen});
-    const TensorId probabilities =
-        add(OpKind::kSoftmax, {masked}, named("probabilities"), {heads, tokens, seen}, {.factor = a.factor});
-    const TensorId out = add(OpKind::kMatMul, {probabilities, v}, named("mixed.heads"), {heads, tokens, size});
-    graph_.ops.push_back({OpKind::kJoinHeads, {out}, {op.outputs[0]}, {}});
-    return ok_status();
+    graph_.ops.push_back({OpKind::kConcat, std::move(parts), op.outputs, {}});
+  }
+
+  // What computed the heads all together may be read by nobody now.
+  void remove_unread_ops() {
+    for (bool again = true; again;) {
+      std::vector<bool> read(graph_.tensors.size(), false);
+      for (const ir::Op& op : graph_.ops) {
+        for (const TensorId id : op.inputs) read[static_cast<size_t>(id)] = true;
+      }
+      const size_t removed = std::erase_if(graph_.ops, [&](const ir::Op& op) {
+        for (const TensorId id : op.outputs) {
+          if (read[static_cast<size_t>(id)] || graph_.at(id).role == ir::TensorRole::kOutput) return false;
+        }
+        return true;
+      });
+      again = removed > 0;
+    }
   }
 
   ir::Graph& graph_;
+  const AttentionForm form_;
+  const bool fold_mask_;
+  std::vector<ir::Op> old_;
+  std::vector<const ir::Op*> writer_;    // By TensorId: the op of old_ that writes it.
+  std::map<TensorId, TensorId> stored_;  // By cache: what is stored there.
   TensorId mask_ = -1;
-  std::map<TensorId, TensorId> all_rows_;
+  std::map<int64_t, TensorId> window_masks_;
+  std::map<std::pair<TensorId, int64_t>, TensorId> heads_;
+  std::map<std::pair<TensorId, int64_t>, KvRows> kv_rows_;
+  std::map<TensorId, TensorId> whole_rows_;
+  std::pair<TensorId, TensorId> whole_q_ = {-1, -1};
 };
 
 }  // namespace
 
-Status expand_attention(ir::Graph& graph, const PassContext&) { return Expander(graph).run(); }
+Status expand_attention(ir::Graph& graph, const PassContext& context) {
+  return Expander(graph, context.form->attention.of(graph.tokens), context.form->fold_mask).run();
+}
 
 }  // namespace tandem

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "compiler/passes/attention_form.h"
 #include "ir/graph.h"
 #include "models/model_plan.h"
 #include "quant/encoding_table.h"
@@ -16,7 +17,8 @@ namespace tandem {
 
 // What a back end with fixed graphs wants (ir/graph.h tells the two forms of attention apart).
 struct StaticForm {
-  bool split_heads = false;        // One attention per query head, with projections of its own.
+  AttentionForms attention;
+  bool fold_mask = false;          // The softmax adds the mask.
   bool trace = false;              // The hidden state after each layer becomes an output.
   bool embedding_on_host = false;  // Looked up by the CPU.
   // Nothing: activations stay f32, for calibration. Else each gets its encoding; with kF16 they all become f16.
@@ -61,9 +63,8 @@ Status fuse_gated_activation(ir::Graph& graph, const PassContext& context);
 Status split_bias(ir::Graph& graph, const PassContext& context);
 // silu(x) becomes x * sigmoid(x).
 Status expand_silu(ir::Graph& graph, const PassContext& context);
-// One attention with many heads becomes many with one (form.split_heads).
-Status split_attention_heads(ir::Graph& graph, const PassContext& context);
-// StoreKv and Attention become products over the cache and the call's own rows, which are given as outputs.
+// StoreKv and Attention become products over the cache and the call's own rows, which are given as outputs. The form
+// (form.attention) says how they are cut.
 Status expand_attention(ir::Graph& graph, const PassContext& context);
 // The logits are written by the op that computes them, and traces (form.trace) become outputs.
 Status settle_outputs(ir::Graph& graph, const PassContext& context);

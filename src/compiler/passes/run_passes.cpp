@@ -21,13 +21,8 @@ Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallba
   };
   // Formats and encodings come together at the end: integer weights want inputs that have encodings.
   static constexpr Pass kStatic[] = {
-      {"split_bias", split_bias},
-      {"expand_silu", expand_silu},
-      {"split_attention_heads", split_attention_heads},
-      {"expand_attention", expand_attention},
-      {"settle_outputs", settle_outputs},
-      {"place_embedding", place_embedding},
-      {"set_encodings", set_encodings},
+      {"split_bias", split_bias},         {"expand_silu", expand_silu},         {"expand_attention", expand_attention},
+      {"settle_outputs", settle_outputs}, {"place_embedding", place_embedding}, {"set_encodings", set_encodings},
   };
   const std::span<const Pass> passes = context.form != nullptr ? std::span<const Pass>(kStatic) : kInPlace;
   if (dump) dump("build", graph);

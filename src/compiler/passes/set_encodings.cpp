@@ -6,11 +6,16 @@
 namespace tandem {
 namespace {
 
-// The table's name for a cache is that of the rows that are written to it, and all masks are one.
+// The table's name for a cache is that of the rows that are written to it, and all masks are one. Pieces of a tensor
+// have the whole tensor's encoding (expand_attention.cpp names them).
 std::string table_name(const ir::Tensor& tensor) {
   std::string name = tensor.name;
   if (tensor.role == ir::TensorRole::kInput && ir::is_mask_name(name)) return "mask";
   if (tensor.role == ir::TensorRole::kState) name.replace(name.find("_cache"), 6, "_new");
+  name.resize(std::min(name.find('@'), name.size()));
+  const bool is_kv = name.starts_with("k_") || name.starts_with("v_");
+  const size_t layer = name.find('.'), head = is_kv ? name.find('.', layer + 1) : std::string::npos;
+  if (head != std::string::npos) name.resize(head);  // "k_new.3.0" is a part of "k_new.3".
   return name;
 }
 

@@ -190,6 +190,7 @@ enum class HtpGraphOption : uint32_t {
   kPrecision = 2,
   kVtcmMb = 3,
   kHvxThreads = 6,
+  kFinalizeConfig = 7,
 };
 enum class HtpOptimization : uint32_t { kLevel = 3, kDlbc = 4 };
 enum class Precision : uint32_t { kFloat32 = 0, kFloat16 = 1 };
@@ -201,6 +202,14 @@ struct HtpOptimizationValue {
 static_assert(sizeof(HtpOptimizationValue) == 8);
 static_assert(offsetof(HtpOptimizationValue, value) == 4);
 
+// An option of the compiler by its name. The compiler passes over names that it does not know.
+struct HtpFinalizeConfig {
+  const char* key;
+  Scalar value;
+};
+static_assert(sizeof(HtpFinalizeConfig) == 24);
+static_assert(offsetof(HtpFinalizeConfig, value) == 8);
+
 struct HtpGraphConfig {
   HtpGraphOption option;
   union {
@@ -209,11 +218,13 @@ struct HtpGraphConfig {
     Precision precision;
     uint32_t vtcm_mb;
     uint64_t hvx_threads;
+    HtpFinalizeConfig finalize;
   };
 };
 static_assert(sizeof(HtpGraphConfig) == 56);
 static_assert(offsetof(HtpGraphConfig, optimization) == 8);
 static_assert(offsetof(HtpGraphConfig, vtcm_mb) == 8);
 static_assert(offsetof(HtpGraphConfig, hvx_threads) == 8);
+static_assert(offsetof(HtpGraphConfig, finalize) == 8);
 
 }  // namespace tandem::qnn::abi

@@ -13,6 +13,8 @@ namespace tandem::qnn {
 namespace {
 
 constexpr size_t kKeptConstantBytes = 256 * 1024;
+constexpr size_t kMaxCompilerOptions = 8;
+constexpr size_t kMaxConfigs = 4 + kMaxCompilerOptions;
 
 // The configs for graphCreate, and what they point to.
 struct GraphConfigs {
@@ -23,6 +25,12 @@ struct GraphConfigs {
     if (options.float16) add(abi::HtpGraphOption::kPrecision).precision = abi::Precision::kFloat16;
     if (options.hvx_threads > 0) {
       add(abi::HtpGraphOption::kHvxThreads).hvx_threads = static_cast<uint64_t>(options.hvx_threads);
+    }
+    for (const CompilerOption& option : options.compiler_options) {
+      abi::HtpFinalizeConfig& config = add(abi::HtpGraphOption::kFinalizeConfig).finalize;
+      config.key = option.name.c_str();
+      config.value.dtype = DataType::kUint32;
+      config.value.u32 = option.value;
     }
   }
   GraphConfigs(const GraphConfigs&) = delete;
@@ -37,9 +45,9 @@ struct GraphConfigs {
   }
 
   size_t count = 0;
-  std::array<abi::HtpGraphConfig, 4> customs = {};
-  std::array<abi::GraphConfig, 4> configs = {};
-  std::array<const abi::GraphConfig*, 5> list = {};
+  std::array<abi::HtpGraphConfig, kMaxConfigs> customs = {};
+  std::array<abi::GraphConfig, kMaxConfigs> configs = {};
+  std::array<const abi::GraphConfig*, kMaxConfigs + 1> list = {};
 };
 
 Status check(const Graph::Options& options) {
@@ -52,6 +60,9 @@ Status check(const Graph::Options& options) {
     return invalid_argument("{} MB of VTCM make no sense", options.vtcm_mb);
   if (options.hvx_threads < 0 || options.hvx_threads > 16) {
     return invalid_argument("{} HVX threads make no sense", options.hvx_threads);
+  }
+  if (options.compiler_options.size() > kMaxCompilerOptions) {
+    return invalid_argument("{} options of the compiler are too many", options.compiler_options.size());
   }
   return {};
 }

@@ -49,6 +49,12 @@ struct NodeSpec {
   std::vector<NodeParam> params = {};
 };
 
+// An option of the vendor's compiler, by the name that its log has for it. Unknown names are passed over in silence.
+struct CompilerOption {
+  std::string name;
+  uint32_t value = 0;
+};
+
 class Graph {
  public:
   struct Options {
@@ -57,6 +63,7 @@ class Graph {
     int vtcm_mb = 0;       // 0: what the device has.
     bool float16 = false;  // Floats are computed in fp16. For graphs with float tensors.
     int hvx_threads = 0;   // 0: the library's choice.
+    std::vector<CompilerOption> compiler_options = {};
   };
   static Result<std::shared_ptr<Graph>> create(std::shared_ptr<const Context> context, std::string name,
                                                const Options& options);

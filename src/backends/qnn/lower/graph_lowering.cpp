@@ -68,8 +68,10 @@ Status GraphLowering::lower_op() {
     case OpKind::kMatMul: return matmul();
     case OpKind::kAddMask: return add_mask();
     case OpKind::kSoftmax: return softmax();
+    case OpKind::kMaskedSoftmax: return masked_softmax();
     case OpKind::kAddVector: return add_vector();
     case OpKind::kConcat: return concat();
+    case OpKind::kSlice: return slice();
     case OpKind::kSilu:
     case OpKind::kSiluMul:
     case OpKind::kGeluTanhMul:

@@ -47,12 +47,16 @@ class GraphLowering {
   // lower_attention.cpp
   Status rope_table();
   Status rope();
+  Status rope_by_parts(int64_t heads);
   Status split_heads();
   Status join_heads();
   Status append_rows();
   Status matmul();
   Status add_mask();
   Status softmax();
+  Status masked_softmax();
+  Layout score_layout() const;
+  std::vector<NodeParam> softmax_params(const Layout& layout) const;
   // lower_elementwise.cpp
   Status binary(std::string_view type);
   Status unary(std::string_view type);
@@ -60,6 +64,7 @@ class GraphLowering {
   Status softcap();
   Status add_vector();
   Status concat();
+  Status slice();
   Status convert();
 
   // ---- What they share; all speak of op_ ----

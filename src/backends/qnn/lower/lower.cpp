@@ -10,6 +10,10 @@
 namespace tandem::qnn {
 namespace {
 
+// Names of the compiler's options, as its log lists them (level 5, "Option: ").
+constexpr const char* kWeightTileOption = "weight_sharing_channel_tile_size";
+constexpr const char* kFoldMaskOption = "fold_add_into_softmax";
+
 class Lowering {
  public:
   Lowering(const LoweringWeights& weights, const LoweringOptions& options)
@@ -70,6 +74,11 @@ class Lowering {
     Graph::Options options;
     options.optimization_level = options_.optimization_level;
     options.hvx_threads = options_.hvx_threads;
+    if (options_.weight_tile_channels > 0) {
+      options.compiler_options.push_back({kWeightTileOption, static_cast<uint32_t>(options_.weight_tile_channels)});
+    }
+    const auto is_folded = [](const ir::Op& op) { return op.kind == ir::OpKind::kMaskedSoftmax; };
+    if (std::ranges::any_of(named.graph->ops, is_folded)) options.compiler_options.push_back({kFoldMaskOption, 1});
     options.float16 =
         std::ranges::any_of(named.graph->tensors, [](const ir::Tensor& tensor) { return tensor.dtype == DType::kF16; });
     TANDEM_ASSIGN(std::shared_ptr<Graph> target, Graph::create(context, named.name, options));

@@ -33,7 +33,9 @@ class LoweringWeights {
 struct LoweringOptions {
   int optimization_level = 3;  // 2 or 3.
   int hvx_threads = 0;         // 0: the library's choice.
-  bool estimate = false;       // Lets the library simulate the finalized graphs (LoweredGraph::estimate).
+  // Output channels of a weight that one transfer to VTCM has, where graphs share weights; 0: the library's 64.
+  int weight_tile_channels = 0;
+  bool estimate = false;  // Lets the library simulate the finalized graphs (LoweredGraph::estimate).
   // What begins now: "weight layers.0.mlp.up", "ops of decode", "finalize decode".
   std::function<void(std::string_view stage)> progress = {};
   // Asked between weights and between graphs; true ends the lowering with kCancelled. The library itself cannot be

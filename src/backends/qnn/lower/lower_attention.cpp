@@ -1,4 +1,6 @@
 // Attention: rotary embedding, heads, caches, scores.
+#include <algorithm>
+
 #include "backends/qnn/lower/graph_lowering.h"
 #include "base/error.h"
 
@@ -8,6 +10,22 @@ namespace {
 constexpr int kArchWithWrongMatMul = 69;
 constexpr uint32_t kTileRows = 16;
 constexpr uint32_t kPadWithConstant = 0;
+
+// The largest magnitude that a u16 encoding holds.
+float largest(const TensorType& type) {
+  return type.encoding->scale * static_cast<float>(std::max(-type.encoding->offset, 65535 + type.encoding->offset));
+}
+
+// All of a tensor but along one axis.
+I32Values slice_ranges(const Shape& shape, size_t axis, uint32_t begin, uint32_t end) {
+  I32Values ranges{{dim(static_cast<int64_t>(shape.size())), 3}, {}};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    ranges.values.push_back(static_cast<int32_t>(i == axis ? begin : 0));
+    ranges.values.push_back(static_cast<int32_t>(i == axis ? end : shape[i]));
+    ranges.values.push_back(1);
+  }
+  return ranges;
+}
 
 }  // namespace
 
@@ -37,6 +55,7 @@ Status GraphLowering::rope_table() {
 // miscompiled behind an RmsNorm.
 Status GraphLowering::rope() {
   const int64_t heads = width(in()) / op_->attributes.head_dim;
+  if (graph_.tokens == 1 && !op_->attributes.interleaved) return rope_by_parts(heads);
   TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), values_.heads(in_id(), heads)));
   const auto table = [&](size_t i) {
     return values_.get(in_id(i), {1, {1, dim(in(i).shape[0]), dim(in(i).shape[1])}});
@@ -51,8 +70,57 @@ Status GraphLowering::rope() {
   return emitter_.node("RotaryEmbedding", {x, cos, sin}, y, std::move(params));
 }
 
+// Rope from products: y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin. In [1, N, heads, d], row by row: with heads before
+// rows it is miscompiled behind an RmsNorm.
+Status GraphLowering::rope_by_parts(int64_t heads) {
+  TANDEM_ASSIGN(const TensorType type, type_of(in()));
+  TANDEM_ASSIGN(const TensorType result_type, type_of(out()));
+  const uint32_t half = dim(width(in(1))), size = dim(op_->attributes.head_dim), rows = dim(graph_.tokens);
+  const Layout layout = values_.split(in_id(), heads);
+  TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), layout));
+  TANDEM_ASSIGN(const TensorRef cos, values_.get(in_id(1), {1, {1, rows, 1, half}}));
+  TANDEM_ASSIGN(const TensorRef sin, values_.get(in_id(2), {1, {1, rows, 1, half}}));
+  const auto shape = [&](uint32_t last) { return Shape{1, rows, dim(heads), last}; };
+  const auto part = [&](const char* name, uint32_t begin, uint32_t end) -> Result<TensorRef> {
+    TANDEM_ASSIGN(const TensorRef y, between(name, type, shape(end - begin)));
+    TANDEM_TRY(emitter_.node("StridedSlice", {x}, y, {{"ranges", slice_ranges(layout.shape, 3, begin, end)}}));
+    return y;
+  };
+  // No product is beyond that of the largest numbers.
+  TensorType product_type = type;
+  if (!type.is_float()) {
+    TANDEM_ASSIGN(const TensorType cos_type, type_of(in(1)));
+    TANDEM_ASSIGN(const TensorType sin_type, type_of(in(2)));
+    const float most = largest(type) * std::max(largest(cos_type), largest(sin_type));
+    product_type = {DataType::kFixedU16, encoding_for_range(DataType::kFixedU16, -most, most)};
+  }
+  const auto combine = [&](const char* name, std::string_view op, const TensorType& as, TensorRef a,
+                           TensorRef b) -> Result<TensorRef> {
+    TANDEM_ASSIGN(const TensorRef y, between(name, as, shape(half)));
+    TANDEM_TRY(emitter_.node(op, {a, b}, y));
+    return y;
+  };
+  TANDEM_ASSIGN(const TensorRef x1, part("x1", 0, half));
+  TANDEM_ASSIGN(const TensorRef x2, part("x2", half, 2 * half));
+  TANDEM_ASSIGN(const TensorRef x1_cos, combine("x1_cos", "ElementWiseMultiply", product_type, x1, cos));
+  TANDEM_ASSIGN(const TensorRef x2_sin, combine("x2_sin", "ElementWiseMultiply", product_type, x2, sin));
+  TANDEM_ASSIGN(const TensorRef x2_cos, combine("x2_cos", "ElementWiseMultiply", product_type, x2, cos));
+  TANDEM_ASSIGN(const TensorRef x1_sin, combine("x1_sin", "ElementWiseMultiply", product_type, x1, sin));
+  TANDEM_ASSIGN(const TensorRef y1, combine("y1", "ElementWiseSubtract", result_type, x1_cos, x2_sin));
+  TANDEM_ASSIGN(const TensorRef y2, combine("y2", "ElementWiseAdd", result_type, x2_cos, x1_sin));
+  std::vector<TensorRef> parts = {y1, y2};
+  if (2 * half < size) {
+    TANDEM_ASSIGN(const TensorRef rest, part("rest", 2 * half, size));
+    parts.push_back(rest);
+  }
+  TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), values_.split(out_id(), heads)));
+  return emitter_.node("Concat", std::move(parts), y, {{"axis", uint32_t{3}}});
+}
+
 Status GraphLowering::split_heads() {
   const int64_t heads = out().shape[0];
+  // One row is the same in all layouts.
+  if (graph_.tokens == 1) return reencode(in_id(), out_id(), values_.with_last(in_id(), op_->attributes.head_dim));
   const Layout apart = values_.heads(in_id(), heads);
   // Where the heads are not apart yet, the encoding is changed first: a cache's codes are smaller.
   return reencode(in_id(), out_id(), values_.has(in_id(), apart) ? apart : values_.rows(in_id()));
@@ -77,7 +145,7 @@ Status GraphLowering::matmul() {
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), results));
   std::vector<NodeParam> params;
   if (op_->attributes.transpose_b) params.push_back({"transpose_in1", true});
-  const bool fills_tiles = tokens % 4 == 0 && tokens >= 8;
+  const bool fills_tiles = groups == 1 || (tokens % 4 == 0 && tokens >= 8);
   if (target()->context()->device()->arch() != kArchWithWrongMatMul || type.is_float() || fills_tiles) {
     return emitter_.node("MatMul", {a, b}, y, std::move(params));
   }
@@ -94,26 +162,73 @@ Status GraphLowering::matmul() {
                             {"pad_amount", U32Values{{4, 2}, {0, 0, 0, 0, 0, filled - count, 0, 0}}},
                             {"pad_constant_value", in(0).encoding.zero_point}}));
   TANDEM_TRY(emitter_.node("MatMul", {padded, b}, product, std::move(params)));
-  const auto end = [&](size_t i) { return static_cast<int32_t>(results.shape[i]); };
-  return emitter_.node("StridedSlice", {product}, y,
-                       {{"ranges", I32Values{{4, 3}, {0, end(0), 1, 0, end(1), 1, 0, end(2), 1, 0, end(3), 1}}}});
+  return emitter_.node("StridedSlice", {product}, y, {{"ranges", slice_ranges(results.shape, 2, 0, count)}});
+}
+
+// Heads of [1, heads, N, d], or of [1, 1, heads, d] where there is one row; columns of any layout that has them last.
+Status GraphLowering::slice() {
+  const bool by_heads = in().shape.size() == 3 && op_->attributes.axis == 0;
+  Layout from, to;
+  size_t axis = 0;
+  if (by_heads) {
+    const bool one_row = graph_.tokens == 1;
+    from = one_row ? values_.grouped(in_id(), in().shape[0], 1) : values_.border(in_id());
+    to = one_row ? values_.grouped(out_id(), out().shape[0], 1) : values_.border(out_id());
+    axis = one_row ? 2 : 1;
+  } else {
+    from = values_.with_last(in_id(), width(in()));
+    to = from;
+    to.shape.back() = dim(width(out()));
+    axis = from.shape.size() - 1;
+  }
+  TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), from));
+  TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), to));
+  const uint32_t begin = dim(op_->attributes.begin), end = begin + to.shape[axis];
+  return emitter_.node("StridedSlice", {x}, y, {{"ranges", slice_ranges(from.shape, axis, begin, end)}});
+}
+
+// One row of mask fits any layout of the scores; several are the same for every head.
+Layout GraphLowering::score_layout() const {
+  return in(0).shape[1] == 1 ? values_.with_last(in_id(0), width(in(0))) : values_.border(in_id(0));
 }
 
 Status GraphLowering::add_mask() {
-  // One row of mask fits any layout of the scores; several are the same for every head.
-  const Layout layout = in(0).shape[1] == 1 ? values_.with_last(in_id(0), width(in(0))) : values_.border(in_id(0));
+  const Layout layout = score_layout();
   TANDEM_ASSIGN(const TensorRef scores, values_.get(in_id(0), layout));
   TANDEM_ASSIGN(const TensorRef mask, values_.get(in_id(1), values_.border(in_id(1))));
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), layout));
   return emitter_.node("ElementWiseAdd", {scores, mask}, y);
 }
 
+// An addition and a Softmax that the compiler makes one op of (lower.cpp asks it to). Where it does not, the sum is in
+// an encoding that holds all there can be.
+Status GraphLowering::masked_softmax() {
+  const Layout layout = score_layout();
+  TANDEM_ASSIGN(TensorType sum, type_of(in(0)));
+  if (!sum.is_float()) {
+    TANDEM_ASSIGN(const TensorType mask_type, type_of(in(1)));
+    const auto low = [](const ScaleOffset& e) { return e.scale * static_cast<float>(e.offset); };
+    const float high = sum.encoding->scale * static_cast<float>(65535 + sum.encoding->offset);
+    sum.encoding =
+        encoding_for_range(DataType::kFixedU16, low(*sum.encoding) + low(*mask_type.encoding), std::max(high, 0.0f));
+  }
+  TANDEM_ASSIGN(const TensorRef scores, values_.get(in_id(0), layout));
+  TANDEM_ASSIGN(const TensorRef mask, values_.get(in_id(1), values_.border(in_id(1))));
+  TANDEM_ASSIGN(const TensorRef masked, between("masked", sum, layout.shape));
+  TANDEM_TRY(emitter_.node("ElementWiseAdd", {scores, mask}, masked));
+  TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), layout));
+  return emitter_.node("Softmax", {masked}, y, softmax_params(layout));
+}
+
+std::vector<NodeParam> GraphLowering::softmax_params(const Layout& layout) const {
+  return {{"axis", static_cast<uint32_t>(layout.shape.size() - 1)}, {"beta", op_->attributes.factor}};
+}
+
 Status GraphLowering::softmax() {
   const Layout layout = values_.with_last(in_id(), width(in()));
   TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), layout));
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), layout));
-  return emitter_.node("Softmax", {x}, y,
-                       {{"axis", static_cast<uint32_t>(layout.shape.size() - 1)}, {"beta", op_->attributes.factor}});
+  return emitter_.node("Softmax", {x}, y, softmax_params(layout));
 }
 
 }  // namespace tandem::qnn

@@ -61,13 +61,21 @@ Status GraphLowering::add_vector() {
 
 // The one mover that changes encodings as it should.
 Status GraphLowering::concat() {
+  const bool by_heads = in().shape.size() == 3;
+  Layout all = values_.rows(out_id());
+  if (by_heads) {
+    all = values_.with_last(in_id(), width(in()));
+    all.shape.back() = dim(width(out()));
+  }
   std::vector<TensorRef> parts;
   for (size_t i = 0; i < op_->inputs.size(); ++i) {
-    TANDEM_ASSIGN(const TensorRef part, values_.get(in_id(i), values_.rows(in_id(i))));
+    Layout each = all;
+    each.shape.back() = dim(width(in(i)));
+    TANDEM_ASSIGN(const TensorRef part, values_.get(in_id(i), each));
     parts.push_back(part);
   }
-  TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), values_.rows(out_id())));
-  return emitter_.node("Concat", std::move(parts), y, {{"axis", uint32_t{3}}});
+  TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), all));
+  return emitter_.node("Concat", std::move(parts), y, {{"axis", static_cast<uint32_t>(all.shape.size() - 1)}});
 }
 
 Status GraphLowering::convert() { return reencode(in_id(), out_id(), values_.common(in_id(), in_id())); }

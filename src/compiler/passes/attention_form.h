@@ -1,0 +1,47 @@
+// How a fixed graph computes attention.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tandem/status.h"
+
+namespace tandem {
+
+// All forms give the same numbers; which one is fast depends on the chip and on the tokens of a call
+// (docs/performance.md). Methods that share a cache all have it whole, or all by KV head.
+struct AttentionForm {
+  enum class Heads : uint8_t {
+    kTogether,      // MHA: one product for all heads.
+    kPerKvHead,     // GQA: one for each KV head; its query heads are rows.
+    kPerQueryHead,  // SHA: one for each query head.
+  };
+  Heads heads = Heads::kTogether;
+  // Cache and own rows are multiplied apart, and the results joined. Else the rows are copied behind the cache first.
+  bool keys_apart = false;
+  bool values_apart = false;
+
+  bool splits_cache() const { return heads != Heads::kTogether; }
+  bool operator==(const AttentionForm&) const = default;
+};
+
+// The form of each method, by the tokens of its calls. All heads together where none is given.
+struct AttentionForms {
+  std::map<int64_t, AttentionForm> by_tokens = {};
+
+  AttentionForm of(int64_t tokens) const {
+    const auto it = by_tokens.find(tokens);
+    return it == by_tokens.end() ? AttentionForm() : it->second;
+  }
+  bool operator==(const AttentionForms&) const = default;
+};
+
+// "mha", "gqa" or "sha", with "+k" or "+v" behind it where keys or values are multiplied apart: "gqa+kv".
+std::string attention_form_name(const AttentionForm& form);
+Result<AttentionForm> parse_attention_form(std::string_view name);
+std::vector<AttentionForm> all_attention_forms();
+
+}  // namespace tandem
