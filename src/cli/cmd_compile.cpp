@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "cli/commands.h"
+#include "cli/estimate_table.h"
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
@@ -68,6 +69,7 @@ CompileOptions to_compile_options(const Options& o) {
   }
   options.npu = o.npu;
   options.npu.share_weights = !o.unshared;
+  options.npu.estimate |= !o.npu.estimate_json.empty();
   options.npu.memory = static_cast<uint64_t>(o.memory_gb * static_cast<double>(uint64_t{1} << 30));
   if (o.mode == "kv") {
     options.prefill.clear();
@@ -123,6 +125,7 @@ void run(const Options& o) {
   for (const std::string& warning : report->warnings) warn(warning);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!o.quiet) summarize(o, options.recipe.name, *report, seconds);
+  if (!o.quiet && report->estimates) show_estimates(*report->estimates);
 }
 
 // models/demo becomes demo.tdm.
@@ -167,7 +170,12 @@ void add_npu_options(CLI::App& command, Options& o) {
       ->group(npu);
   command.add_flag("--split-heads", o.npu.split_heads, "One attention per head instead of one for all (MHA to SHA)")
       ->group(npu);
-  command.add_flag("--estimate", o.npu.estimate, "Let the vendor's compiler predict how fast the methods are")
+  command
+      .add_flag("--estimate", o.npu.estimate,
+                "Print how fast the methods would be by the simulator in Qualcomm's compiler (no measurement). A chip "
+                "that it does not know is compiled for once more as a relative, which takes as long again")
+      ->group(npu);
+  command.add_option("--estimate-json", o.npu.estimate_json, "Write the estimates to this JSON; implies --estimate")
       ->group(npu);
   command.add_flag("--trace", o.npu.trace, "Hidden states become outputs, for `tandem eval --layers`")->group(npu);
   command.add_option("--jobs", o.npu.jobs, "Shards compiled at a time; default: as cores and memory allow")

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "compiler/estimate_report.h"
 #include "compiler/passes/passes.h"
 #include "quant/observer.h"
 #include "quant/recipe.h"
@@ -36,13 +37,14 @@ struct CalibrationOptions {
 };
 
 struct NpuOptions {
-  bool emulator = false;       // For the vendor's x86 library, which loads no shared weights.
-  bool share_weights = true;   // False: each method has its own copy.
-  bool split_heads = false;    // MHA to SHA.
-  bool estimate = false;       // The vendor's compiler simulates the methods (CompileReport::estimates).
-  bool trace = false;          // Hidden states after each layer become outputs, for measurements.
-  int shards = 0;              // 0: as many as sizes ask for.
-  int jobs = 0;                // Shards that are compiled at a time; 0: as cores and memory allow.
+  bool emulator = false;                     // For the vendor's x86 library, which loads no shared weights.
+  bool share_weights = true;                 // False: each method has its own copy.
+  bool split_heads = false;                  // MHA to SHA.
+  bool estimate = false;                     // The vendor's compiler simulates the methods (CompileReport::estimates).
+  std::filesystem::path estimate_json = {};  // Where that is written to; needs `estimate`.
+  bool trace = false;                        // Hidden states after each layer become outputs, for measurements.
+  int shards = 0;                            // 0: as many as sizes ask for.
+  int jobs = 0;                              // Shards that are compiled at a time; 0: as cores and memory allow.
   uint64_t memory = 0;         // Bytes that all of it may take; 0: kDefaultNpuMemory, or less where there is less.
   std::string libraries = {};  // Where Qualcomm's libraries are; "" searches.
   std::filesystem::path worker = {};  // tandem-qnn-worker; empty: beside this program.
@@ -97,6 +99,7 @@ struct CompileReport {
   };
   std::vector<Stage> stages;        // What took how long, of NPU compiles.
   std::vector<std::string> shards;  // "layers.0-8: 219 MB"
+  std::optional<EstimateReport> estimates;
   std::vector<std::string> warnings;
 };
 

@@ -1,6 +1,7 @@
 #include "compiler/compile_npu.h"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 
 #include "artifact/reader.h"
@@ -13,6 +14,8 @@
 #include "base/version.h"
 #include "compiler/calibrate.h"
 #include "compiler/calibration_input.h"
+#include "compiler/estimate_report.h"
+#include "compiler/relative_estimates.h"
 #include "compiler/segment_writer.h"
 #include "compiler/shard_processes.h"
 #include "compiler/source_hash.h"
@@ -34,13 +37,6 @@ std::string describe(const std::string& shard, const ShardResult& result) {
   for (const ShardResult::GraphResult& graph : result.graphs) {
     graphs += fmt::format("{}{} {:.1f} s", graphs.empty() ? "" : ", ", graph.name.substr(0, graph.name.find('.')),
                           graph.finalize_seconds);
-    if (graph.estimate) {
-      const qnn::Estimate& e = *graph.estimate;
-      graphs += fmt::format(" [{} us, {}..{}; read {:.1f} MB, spill {:.1f}, fill {:.1f}; {} ops uncosted]", e.us,
-                            e.us_lower, e.us_upper, static_cast<double>(e.ddr_read_bytes) * 1e-6,
-                            static_cast<double>(e.spill_bytes) * 1e-6, static_cast<double>(e.fill_bytes) * 1e-6,
-                            e.uncosted_ops.size());
-    }
   }
   return fmt::format("{}: {} MB; {:.1f} s ({}); {} MB of memory", shard, result.size >> 20, result.seconds, graphs,
                      result.peak_memory >> 20);
@@ -74,6 +70,7 @@ class NpuCompiler {
     report_.add(writer.report());
     begin_stage("shards");
     TANDEM_TRY(finish_shards(work));
+    if (npu_.estimate) TANDEM_TRY(finish_estimates(work));
     begin_stage("file");
     TANDEM_TRY(write_file(work));
     end_stage();
@@ -108,6 +105,9 @@ class NpuCompiler {
     TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob()));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
+    if (npu_.estimate && !job_.target().is_simulated) {
+      for (const ShardRange& shard : shards_) estimate_bytes_ += shard.estimated_bytes;
+    }
     return ok_status();
   }
 
@@ -158,7 +158,7 @@ class NpuCompiler {
     stage_.clear();
   }
   void tell(const std::string& what) const {
-    if (job_.options().progress) job_.options().progress({what, done_bytes_, total_bytes_});
+    if (job_.options().progress) job_.options().progress({what, done_bytes_, total_bytes_ + estimate_bytes_});
   }
 
   // ---- Encodings ----
@@ -215,7 +215,8 @@ class NpuCompiler {
     for (size_t i = 0; i < shards_.size(); ++i) {
       const FinishedSegment* finished = work.find(shards_[i].name, sources_[i]);
       if (finished != nullptr && is_intact(shard_path(work, i), *finished)) {
-        if (auto result = ShardResult::from_json(finished->note); result.ok()) {
+        auto result = ShardResult::from_json(finished->note);
+        if (result.ok() && (!estimates_itself() || has_estimates(*result))) {
           results_[i] = *std::move(result);
           ++job_.report().segments_reused;
           done_bytes_ += shards_[i].estimated_bytes;
@@ -223,8 +224,25 @@ class NpuCompiler {
         }
       }
       shard_of_task.push_back(i);
-      tasks.push_back({make_job(work, i), kWorkerBase + kWorkerFactor * shards_[i].estimated_bytes});
+      tasks.push_back(make_task(work, i));
     }
+    return run_tasks(work, tasks, [&](size_t task, const ShardResult& result) -> Status {
+      const size_t shard = shard_of_task[task];
+      if (result.size > kNpuShardLimit) {
+        return resource_exhausted("the shard {} became {} MB, and devices load {} MB; use --shards {} or more",
+                                  shards_[shard].name, result.size >> 20, kNpuShardLimit >> 20,
+                                  shards_.size() * (result.size / kNpuShardLimit + 1));
+      }
+      TANDEM_TRY(
+          work.add(shards_[shard].name, {result.size, result.hash, sources_[shard], result.report, result.to_json()}));
+      results_[shard] = result;
+      done_bytes_ += shards_[shard].estimated_bytes;
+      tell(shards_[shard].name);
+      return ok_status();
+    });
+  }
+
+  Status run_tasks(const WorkFolder& work, std::vector<WorkerTask> tasks, const TaskDone& done) const {
     WorkerOptions options;
     options.worker = worker_;
     options.folder = work.folder();
@@ -242,20 +260,12 @@ class NpuCompiler {
     std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return tasks[i].expected_memory; });
     std::vector<WorkerTask> sorted;
     for (const size_t i : order) sorted.push_back(tasks[i]);
-    return run_workers(sorted, options, [&](size_t task, const ShardResult& result) -> Status {
-      const size_t shard = shard_of_task[order[task]];
-      if (result.size > kNpuShardLimit) {
-        return resource_exhausted("the shard {} became {} MB, and devices load {} MB; use --shards {} or more",
-                                  shards_[shard].name, result.size >> 20, kNpuShardLimit >> 20,
-                                  shards_.size() * (result.size / kNpuShardLimit + 1));
-      }
-      TANDEM_TRY(
-          work.add(shards_[shard].name, {result.size, result.hash, sources_[shard], result.report, result.to_json()}));
-      results_[shard] = result;
-      done_bytes_ += shards_[shard].estimated_bytes;
-      tell(shards_[shard].name);
-      return ok_status();
-    });
+    return run_workers(sorted, options,
+                       [&](size_t task, const ShardResult& result) { return done(order[task], result); });
+  }
+
+  WorkerTask make_task(const WorkFolder& work, size_t shard) const {
+    return {make_job(work, shard), kWorkerBase + kWorkerFactor * shards_[shard].estimated_bytes};
   }
 
   ShardJob make_job(const WorkFolder& work, size_t shard) const {
@@ -271,10 +281,40 @@ class NpuCompiler {
     job.arch = job_.target().arch;
     job.vtcm_mb = job_.target().vtcm_mb;
     job.weight_sharing = shares_weights();
-    job.estimate = npu_.estimate;
+    job.estimate = estimates_itself();
     job.libraries = libraries_;
     job.output = shard_path(work, shard);
     return job;
+  }
+
+  // ---- Estimates ----
+
+  // Compiling a shard gives its estimate too.
+  bool estimates_itself() const { return npu_.estimate && job_.target().is_simulated; }
+
+  Status finish_estimates(WorkFolder& work) {
+    const Target& simulated = estimated_as(job_.target());
+    std::vector<ShardResult> results = results_;
+    if (!estimates_itself()) {
+      begin_stage("estimates");
+      std::vector<WorkerTask> tasks;
+      for (size_t i = 0; i < shards_.size(); ++i) tasks.push_back(make_task(work, i));
+      const TaskRunner run = [&](const std::vector<WorkerTask>& left, const TaskDone& done) {
+        return run_tasks(work, left, [&](size_t task, const ShardResult& result) -> Status {
+          done_bytes_ += (left[task].expected_memory - kWorkerBase) / kWorkerFactor;
+          tell(left[task].name());
+          return done(task, result);
+        });
+      };
+      TANDEM_ASSIGN(RelativeEstimates relative,
+                    estimate_on_relative(simulated, job_.target().vtcm_mb, tasks, work, run));
+      results = std::move(relative.results);
+      job_.report().segments_reused += relative.reused;
+    }
+    TANDEM_ASSIGN(job_.report().estimates, make_estimate_report(job_.target(), simulated, job_.target().vtcm_mb,
+                                                                job_.shapes(), shards_, results));
+    if (npu_.estimate_json.empty()) return ok_status();
+    return write_file_atomically(npu_.estimate_json, dump_json(job_.report().estimates->to_json(), 2) + "\n");
   }
 
   // ---- The file ----
@@ -327,6 +367,8 @@ class NpuCompiler {
     }
     for (const WeightEntry& w : file_.weights) job_.report().weight_bytes += w.bytes();
     if (report_.noise > 0.0) head.figures.push_back({"weight_sqnr_db", report_.sqnr_db()});
+    if (job_.report().estimates)
+      std::ranges::move(job_.report().estimates->figures(), std::back_inserter(head.figures));
     job_.report().sqnr_db = report_.sqnr_db();
     job_.report().one_weight_set = shares_weights() || job_.shapes().size() == 1;
     return write_artifact(job_.output(), std::move(head), segments_, job_.write_options(work.folder()));
@@ -350,6 +392,7 @@ class NpuCompiler {
   QuantizationReport report_;
   uint64_t done_bytes_ = 0;
   uint64_t total_bytes_ = 0;
+  uint64_t estimate_bytes_ = 0;  // What compiling for a relative adds to the progress.
   std::string stage_;
   Clock::time_point stage_start_;
 };

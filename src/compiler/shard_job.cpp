@@ -132,6 +132,7 @@ Status check_job(const ShardJob& job, const ModelPlan& plan) {
                    job.shard.layer_end, layers);
   }
   if (!job.shard.has_layers() && !job.shard.head) return corrupt("the job is for nothing: no layers and no head");
+  if (job.output.empty() && !job.estimate) return corrupt("the job is for nothing: no binary and no estimate");
   if (job.threads < 1 || job.threads > kMostThreads) return corrupt("the job is for {} threads", job.threads);
   return ok_status();
 }
@@ -201,8 +202,11 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
   options.progress = stage;
   options.estimate = job.estimate;
   TANDEM_ASSIGN(const auto lowered, qnn::lower_graphs(context, named, quantized, options));
-  stage("writing the binary");
-  TANDEM_ASSIGN(ShardResult result, write_binary(job, context));
+  ShardResult result;
+  if (!job.output.empty()) {
+    stage("writing the binary");
+    TANDEM_ASSIGN(result, write_binary(job, context));
+  }
   for (const qnn::LoweredGraph& graph : lowered) {
     result.graphs.push_back({graph.name, graph.nodes, graph.build_seconds, graph.finalize_seconds, graph.estimate});
   }

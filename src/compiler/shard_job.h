@@ -49,7 +49,7 @@ struct ShardJob {
   bool estimate = false;  // Asks for ShardResult::GraphResult::estimate.
   std::string libraries;
   int threads = 1;
-  std::filesystem::path output;
+  std::filesystem::path output;  // Empty: only the estimates are wanted.
 
   std::string to_json() const;
   static Result<ShardJob> from_json(std::string_view text);

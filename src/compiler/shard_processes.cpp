@@ -184,7 +184,7 @@ class Pool {
           process.line += c;
           continue;
         }
-        if (options_.progress) options_.progress(tasks_[process.task].job.shard.name, process.line);
+        if (options_.progress) options_.progress(tasks_[process.task].name(), process.line);
         process.line.clear();
       }
     }
@@ -213,11 +213,11 @@ class Pool {
     if (read_text_file(file_of(task, ".result.json"), kResultLimit).ok()) return finish(task, 0);
     return internal_error(
         "the process that compiled the shard {} cannot be waited for ({}); run the same command again",
-        tasks_[task].job.shard.name, std::strerror(error));
+        tasks_[task].name(), std::strerror(error));
   }
 
   Status finish(size_t task, int status) {
-    const std::string& shard = tasks_[task].job.shard.name;
+    const std::string& shard = tasks_[task].name();
     if (WIFSIGNALED(status)) {
       const std::string said = tail_of(file_of(task, ".log"));
       return internal_error(

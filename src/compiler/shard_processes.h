@@ -15,6 +15,9 @@ namespace tandem {
 struct WorkerTask {
   ShardJob job;
   uint64_t expected_memory = 0;  // Bytes that its process will take.
+  std::string label = {};        // What it is called in progress and errors; empty: as its shard.
+
+  const std::string& name() const { return label.empty() ? job.shard.name : label; }
 };
 
 struct WorkerOptions {

@@ -97,6 +97,8 @@ std::string_view npu_flag_of(const CompileOptions& options, bool reads_text) {
   if (!options.npu.share_weights) return "--unshared";
   if (options.npu.shards > 0) return "--shards";
   if (options.npu.split_heads) return "--split-heads";
+  if (!options.npu.estimate_json.empty()) return "--estimate-json";
+  if (options.npu.estimate) return "--estimate";
   if (options.npu.trace) return "--trace";
   if (options.npu.jobs > 0) return "--jobs";
   if (options.npu.memory > 0) return "--memory";

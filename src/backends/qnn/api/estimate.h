@@ -16,7 +16,7 @@ struct Estimate {
   uint64_t ddr_write_bytes = 0;  // Outputs.
   uint64_t spill_bytes = 0;      // Activations that VTCM does not hold, written to memory,
   uint64_t fill_bytes = 0;       // and read back.
-  // Ops whose time is missing above, as the library names them.
+  // Ops whose time is missing above, by name and type: "layers.0.attention.q.rope:RotaryEmbedding".
   std::vector<std::string> uncosted_ops;
 
   bool operator==(const Estimate&) const = default;
