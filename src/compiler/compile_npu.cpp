@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "compiler/calibrate.h"
 #include "compiler/calibration_input.h"
+#include "compiler/estimate_html.h"
 #include "compiler/estimate_report.h"
 #include "compiler/relative_estimates.h"
 #include "compiler/segment_writer.h"
@@ -166,7 +167,6 @@ class NpuCompiler {
   Status make_encodings(WorkFolder& work) {
     const CalibrationOptions& options = job_.options().calibration;
     encodings_path_ = work.encodings_path();
-    CalibrationReportExtras extras;
     if (!form_.f16) {
       begin_stage("calibration");
       const FinishedSegment* finished = work.find("encodings", source_);
@@ -182,7 +182,7 @@ class NpuCompiler {
                            std::move(samples), job_.options().progress, job_.options().stop};
         TANDEM_ASSIGN(Calibration calibration, calibrate(job, pool_));
         encodings_ = std::move(calibration.table);
-        extras.histograms = std::move(calibration.histograms);
+        page_.histograms = std::move(calibration.histograms);
       }
       TANDEM_TRY(encodings_.save(encodings_path_));
       // Encodings that were given are read again by the next run: there is nothing to keep of them.
@@ -195,11 +195,14 @@ class NpuCompiler {
                               job_.recipe().name);
     }
     if (!options.export_encodings.empty()) TANDEM_TRY(encodings_.save(options.export_encodings));
-    if (!options.report.empty()) {
-      const std::string title = fmt::format("{} for {}", job_.checkpoint().name(), job_.target().name);
-      TANDEM_TRY(write_file_atomically(options.report, calibration_report_html(encodings_, title, extras)));
-    }
-    return ok_status();
+    return write_page();
+  }
+
+  Status write_page() const {
+    const std::filesystem::path& path = job_.options().calibration.report;
+    if (path.empty()) return ok_status();
+    const std::string title = fmt::format("{} for {}", job_.checkpoint().name(), job_.target().name);
+    return write_file_atomically(path, calibration_report_html(encodings_, title, page_));
   }
 
   // ---- Shards ----
@@ -254,14 +257,7 @@ class NpuCompiler {
     options.progress = [&](const std::string& shard, const std::string& stage) { tell(shard + ": " + stage); };
     const int at_a_time = std::max(1, std::min(options.jobs, static_cast<int>(tasks.size())));
     for (WorkerTask& task : tasks) task.job.threads = std::max(1, cores / at_a_time);
-    // The longest first: then none of them is waited for at the end.
-    std::vector<size_t> order(tasks.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return tasks[i].expected_memory; });
-    std::vector<WorkerTask> sorted;
-    for (const size_t i : order) sorted.push_back(tasks[i]);
-    return run_workers(sorted, options,
-                       [&](size_t task, const ShardResult& result) { return done(order[task], result); });
+    return run_longest_first(tasks, options, done);
   }
 
   WorkerTask make_task(const WorkFolder& work, size_t shard) const {
@@ -313,6 +309,8 @@ class NpuCompiler {
     }
     TANDEM_ASSIGN(job_.report().estimates, make_estimate_report(job_.target(), simulated, job_.target().vtcm_mb,
                                                                 job_.shapes(), shards_, results));
+    page_.sections = estimate_html(*job_.report().estimates);
+    TANDEM_TRY(write_page());
     if (npu_.estimate_json.empty()) return ok_status();
     return write_file_atomically(npu_.estimate_json, dump_json(job_.report().estimates->to_json(), 2) + "\n");
   }
@@ -386,6 +384,7 @@ class NpuCompiler {
   FilePlan file_;
   EncodingTable encodings_;
   std::filesystem::path encodings_path_;
+  CalibrationReportExtras page_;
   std::vector<ir::Graph> methods_;
   std::vector<SegmentFile> segments_;
   std::vector<ShardResult> results_;

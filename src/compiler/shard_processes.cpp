@@ -7,8 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <optional>
 
 #include "base/atomic_file.h"
@@ -262,6 +265,17 @@ class Pool {
 Status run_workers(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
                    const std::function<Status(size_t task, const ShardResult& result)>& done) {
   return Pool(tasks, options, done).run();
+}
+
+Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
+                         const std::function<Status(size_t task, const ShardResult& result)>& done) {
+  std::vector<size_t> order(tasks.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return tasks[i].expected_memory; });
+  std::vector<WorkerTask> sorted;
+  for (const size_t i : order) sorted.push_back(tasks[i]);
+  return run_workers(sorted, options,
+                     [&](size_t task, const ShardResult& result) { return done(order[task], result); });
 }
 
 Result<std::filesystem::path> find_worker(const std::filesystem::path& given) {

@@ -35,6 +35,10 @@ struct WorkerOptions {
 Status run_workers(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
                    const std::function<Status(size_t task, const ShardResult& result)>& done);
 
+// The same, and those that take the most memory and so the most time begin: then none of them is waited for at the end.
+Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
+                         const std::function<Status(size_t task, const ShardResult& result)>& done);
+
 // The worker beside the program that runs, or the one that was given; an error says how to get it.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& given);
 
