@@ -10,7 +10,7 @@ namespace {
 
 using abi::ProfileEvent;
 
-// Deeper than the library nests; it guards against a loop.
+// Deeper than the library nests, and more than it has to say of a graph; they guard against a loop.
 constexpr int kMaxDepth = 6;
 constexpr uint32_t kMaxEvents = 1 << 20;
 
@@ -18,7 +18,8 @@ constexpr uint32_t kMaxEvents = 1 << 20;
 std::string op_name(const char* identifier) {
   std::string name = identifier != nullptr ? identifier : "";
   if (const size_t number = name.rfind(" : OpId_"); number != std::string::npos) name.resize(number);
-  return name.empty() ? "unnamed" : name;
+  const bool is_own = name.starts_with("OpId_");  // An op that the library has put in.
+  return name.empty() || is_own ? "unnamed" : name;
 }
 
 // Walks the tree of events and adds up what the estimate is made of.
@@ -41,9 +42,10 @@ class EstimateReader {
 
  private:
   Status walk(const abi::ProfileEventId* events, uint32_t count, int depth) {
-    if (count > kMaxEvents || (count > 0 && events == nullptr)) {
-      return internal_error("QNN lists {} events of a profile", count);
+    if (count > kMaxEvents - seen_ || (count > 0 && events == nullptr)) {
+      return internal_error("QNN lists {} events of a profile", seen_ + uint64_t{count});
     }
+    seen_ += count;
     for (const abi::ProfileEventId event : std::span(events, count)) {
       abi::ProfileEventData data = {};
       if (const auto result = core_.profile_get_event_data(event, &data); result != abi::kSuccess) {
@@ -77,6 +79,7 @@ class EstimateReader {
 
   const abi::CoreTable& core_;
   Estimate estimate_;
+  uint32_t seen_ = 0;
   uint64_t uncosted_ = 0;  // As counted; not all have to be named.
   bool found_ = false;
 };
