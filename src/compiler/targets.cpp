@@ -36,10 +36,10 @@ constexpr Soc kSocs[] = {
     {"sa8255", "Snapdragon Cockpit SA8255", 52, 73},
     {"sa8295", "Snapdragon Cockpit SA8295", 39, 68},
     {"sa8540", "Snapdragon Ride SA8540", 62, 68},
-    {"sa8797", "Snapdragon Cockpit Elite SA8797", 72, 81, 16},
-    {"ssg2115p", "Snapdragon AR1 Gen 1", 46, 73, 2},
+    {"sa8797", "Snapdragon Ride Elite SA8797", 72, 81, 16},
+    {"ssg2115p", "Snapdragon for glasses, SSG2115P", 46, 73, 2},
     {"sxr2230p", "Snapdragon XR2 Gen 2", 53, 69},
-    {"sxr2330p", "Snapdragon XR2+ Gen 3", 75, 79},
+    {"sxr2330p", "Snapdragon for headsets, SXR2330P", 75, 79},
 };
 
 // What the architectures can do.
