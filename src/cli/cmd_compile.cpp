@@ -171,9 +171,10 @@ void add_npu_options(CLI::App& command, Options& o) {
   command.add_flag("--split-heads", o.npu.split_heads, "One attention per head instead of one for all (MHA to SHA)")
       ->group(npu);
   command
-      .add_flag("--estimate", o.npu.estimate,
-                "Print how fast the methods would be by the simulator in Qualcomm's compiler (no measurement). A chip "
-                "that it does not know is compiled for once more as a relative, which takes as long again")
+      .add_flag(
+          "--estimate", o.npu.estimate,
+          "Print how fast Qualcomm's compiler expects the methods to be (a simulation). For a chip that it cannot "
+          "simulate, all is compiled again for a relative of it")
       ->group(npu);
   command.add_option("--estimate-json", o.npu.estimate_json, "Write the estimates to this JSON; implies --estimate")
       ->group(npu);

@@ -39,12 +39,12 @@ void run(bool json) {
            t.shares_weights ? "share weights" : "cannot share weights: use --mode kv or --unshared");
     }
     show("  weights: {}", weights);
+    show("  KV cache: {}{}", kv, t.updates_cache_in_place ? ", updated in place" : "");
     if (t.is_npu()) {
       const Target& simulated = estimated_as(t);
       show("  estimates: {}", t.is_simulated ? "of the chip itself"
                                              : fmt::format("of a relative, {} (V{})", simulated.name, simulated.arch));
     }
-    show("  KV cache: {}{}", kv, t.updates_cache_in_place ? ", updated in place" : "");
   }
   if (json) {
     show_json(list, 2);

@@ -32,17 +32,6 @@ namespace {
 constexpr uint64_t kWorkerBase = uint64_t{150} << 20;
 constexpr uint64_t kWorkerFactor = 10;
 
-// "layers.0-8: 219 MB; prefill_128 21.2 s, decode 9.8 s; 2600 MB of memory"
-std::string describe(const std::string& shard, const ShardResult& result) {
-  std::string graphs;
-  for (const ShardResult::GraphResult& graph : result.graphs) {
-    graphs += fmt::format("{}{} {:.1f} s", graphs.empty() ? "" : ", ", graph.name.substr(0, graph.name.find('.')),
-                          graph.finalize_seconds);
-  }
-  return fmt::format("{}: {} MB; {:.1f} s ({}); {} MB of memory", shard, result.size >> 20, result.seconds, graphs,
-                     result.peak_memory >> 20);
-}
-
 class NpuCompiler {
  public:
   explicit NpuCompiler(CompileJob& job) : job_(job), npu_(job.options().npu), pool_(job.options().threads) {}
@@ -361,7 +350,7 @@ class NpuCompiler {
       head.device.build_id = result.build_id;
       report_.add(result.report);
       job_.report().weight_bytes += result.size;
-      job_.report().shards.push_back(describe(shards_[i].name, result));
+      job_.report().shards.push_back(describe_shard(shards_[i].name, result));
     }
     for (const WeightEntry& w : file_.weights) job_.report().weight_bytes += w.bytes();
     if (report_.noise > 0.0) head.figures.push_back({"weight_sqnr_db", report_.sqnr_db()});

@@ -218,6 +218,16 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
 
 }  // namespace
 
+std::string describe_shard(const std::string& name, const ShardResult& result) {
+  std::string graphs;
+  for (const ShardResult::GraphResult& graph : result.graphs) {
+    graphs += fmt::format("{}{} {:.1f} s", graphs.empty() ? "" : ", ", graph.name.substr(0, graph.name.find('.')),
+                          graph.finalize_seconds);
+  }
+  return fmt::format("{}: {} MB; {:.1f} s ({}); {} MB of memory", name, result.size >> 20, result.seconds, graphs,
+                     result.peak_memory >> 20);
+}
+
 Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view)>& stage) {
   return guarded([&] {
     return run_job(
