@@ -940,12 +940,18 @@ class Evil:
 
 
 class Targets(CliTest):
-    NPUS = ["sm8450", "sm8475", "sm8550", "sm8650", "sm8750", "sm8850"]
+    NPUS = ["sm8350", "sm8450", "sm8475", "sm8550", "sm8635", "sm8650", "sm8750", "sm8845", "sm8850", "sc8280x",
+            "sc8380xp", "sc8480xp", "qcs6490", "qcs9100", "sa8255", "sa8295", "sa8540", "sa8797", "ssg2115p", "sxr2230p",
+            "sxr2330p"]
 
     def test_lists(self):
         text = self.ok("targets").stdout
-        names = [t["name"] for t in json.loads(self.ok("targets", "--json").stdout)]
+        targets = json.loads(self.ok("targets", "--json").stdout)
+        names = [t["name"] for t in targets]
         self.assertEqual(names, ["cpu", *self.NPUS])
+        simulated = {t["name"] for t in targets if t.get("estimate_of") == t["name"]}
+        self.assertEqual(simulated, {"sa8540", "sa8255", "qcs9100", "sa8797"})
+        self.assertIn("estimates: of a relative, sa8797 (V81)", text)
         for name in names:
             self.assertRegex(text, rf"(?m)^{name}\b")
         self.assertIn("Snapdragon 8 Elite", text)
