@@ -1,5 +1,5 @@
 // What the vendor's compiler expects of a graph on the chip: it simulates what it has scheduled. No measurement; its
-// own bounds are 8 % to either side.
+// own bounds are 5 to 13 % to either side.
 #pragma once
 
 #include <cstdint>
