@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "cli/commands.h"
+#include "cli/estimate_table.h"
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
@@ -73,6 +74,7 @@ CompileOptions to_compile_options(const Options& o) {
     options.npu.decode_attention = value_or_fail(parse_attention_form(o.attention.front()));
     options.npu.prefill_attention = value_or_fail(parse_attention_form(o.attention.back()));
   }
+  options.npu.estimate |= !o.npu.estimate_json.empty();
   options.npu.memory = static_cast<uint64_t>(o.memory_gb * static_cast<double>(uint64_t{1} << 30));
   if (o.mode == "kv") {
     options.prefill.clear();
@@ -128,6 +130,7 @@ void run(const Options& o) {
   for (const std::string& warning : report->warnings) warn(warning);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!o.quiet) summarize(o, options.recipe.name, *report, seconds);
+  if (!o.quiet && report->estimates) show_estimates(*report->estimates);
 }
 
 // models/demo becomes demo.tdm.
@@ -177,7 +180,13 @@ void add_npu_options(CLI::App& command, Options& o) {
       ->expected(1, 2)
       ->check(accepted_by(parse_attention_form))
       ->group(npu);
-  command.add_flag("--estimate", o.npu.estimate, "Let the vendor's compiler predict how fast the methods are")
+  command
+      .add_flag(
+          "--estimate", o.npu.estimate,
+          "Print how fast Qualcomm's compiler expects the methods to be (a simulation). For a chip that it cannot "
+          "simulate, all is compiled again for a relative of it")
+      ->group(npu);
+  command.add_option("--estimate-json", o.npu.estimate_json, "Write the estimates to this JSON; implies --estimate")
       ->group(npu);
   command.add_flag("--trace", o.npu.trace, "Hidden states become outputs, for `tandem eval --layers`")->group(npu);
   command.add_option("--jobs", o.npu.jobs, "Shards compiled at a time; default: as cores and memory allow")

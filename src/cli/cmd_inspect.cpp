@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "cli/commands.h"
+#include "cli/estimate_table.h"
 #include "cli/progress_bar.h"
 #include "ir/printer.h"
 
@@ -98,6 +99,7 @@ void report_json(const Artifact& artifact, bool verified) {
   }
   const auto recipe = parse_json(h.recipe, "recipe");
   const ModelInfo& m = h.model;
+  const auto stored = stored_estimate(h.figures);
   const Json json = {{"file", artifact.path().string()},
                      {"size", artifact.file_size()},
                      {"format_version", kArtifactVersion},
@@ -137,7 +139,8 @@ void report_json(const Artifact& artifact, bool verified) {
                        {"min_p", h.generation.min_p},
                        {"repetition_penalty", h.generation.repetition_penalty}}},
                      {"recipe", recipe.ok() ? *recipe : Json(h.recipe)},
-                     {"figures", figures}};
+                     {"figures", figures},
+                     {"estimate", stored ? estimates_json(*stored, h.device.soc_model) : Json()}};
   show_json(json, 2);
 }
 
@@ -181,7 +184,10 @@ void report_text(const Artifact& artifact, bool verified) {
   for (const auto& [format, count] : roundings) show("inputs     {}: {} layers", format, count);
   show("text       {}, {}", h.text.has_tokenizer ? "tokenizer" : "no tokenizer",
        h.text.chat_template.empty() ? "no chat template" : "chat template");
-  for (const Figure& f : h.figures) show("figure     {} {:.4g}", f.name, f.value);
+  for (const Figure& f : h.figures) {
+    if (!is_estimate_figure(f)) show("figure     {} {:.4g}", f.name, f.value);
+  }
+  if (const auto stored = stored_estimate(h.figures)) show_estimates(*stored, h.device.soc_model);
 }
 
 void run(const Options& o) {

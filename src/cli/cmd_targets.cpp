@@ -27,6 +27,7 @@ void run(bool json) {
         item["hexagon"] = t.arch;
         item["vtcm_mb"] = t.vtcm_mb;
         item["shares_weights"] = t.shares_weights;
+        item["estimate_of"] = estimated_as(t).name;
       }
       list.push_back(std::move(item));
       continue;
@@ -39,6 +40,11 @@ void run(bool json) {
     }
     show("  weights: {}", weights);
     show("  KV cache: {}{}", kv, t.updates_cache_in_place ? ", updated in place" : "");
+    if (t.is_npu()) {
+      const Target& simulated = estimated_as(t);
+      show("  estimates: {}", t.is_simulated ? "of the chip itself"
+                                             : fmt::format("of a relative, {} (V{})", simulated.name, simulated.arch));
+    }
   }
   if (json) {
     show_json(list, 2);

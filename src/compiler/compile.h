@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "compiler/estimate_report.h"
 #include "compiler/passes/passes.h"
 #include "quant/observer.h"
 #include "quant/recipe.h"
@@ -41,10 +42,11 @@ struct NpuOptions {
   // Of decode and of prefill methods; nothing: what is fastest by the vendor's estimates.
   std::optional<AttentionForm> decode_attention = {};
   std::optional<AttentionForm> prefill_attention = {};
-  bool estimate = false;       // The vendor's compiler simulates the methods (CompileReport::estimates).
-  bool trace = false;          // Hidden states after each layer become outputs, for measurements.
-  int shards = 0;              // 0: as many as sizes ask for.
-  int jobs = 0;                // Shards that are compiled at a time; 0: as cores and memory allow.
+  bool estimate = false;                     // The vendor's compiler simulates the methods (CompileReport::estimates).
+  std::filesystem::path estimate_json = {};  // Where that is written to; needs `estimate`.
+  bool trace = false;                        // Hidden states after each layer become outputs, for measurements.
+  int shards = 0;                            // 0: as many as sizes ask for.
+  int jobs = 0;                              // Shards that are compiled at a time; 0: as cores and memory allow.
   uint64_t memory = 0;         // Bytes that all of it may take; 0: kDefaultNpuMemory, or less where there is less.
   std::string libraries = {};  // Where Qualcomm's libraries are; "" searches.
   std::filesystem::path worker = {};  // tandem-qnn-worker; empty: beside this program.
@@ -99,6 +101,7 @@ struct CompileReport {
   };
   std::vector<Stage> stages;        // What took how long, of NPU compiles.
   std::vector<std::string> shards;  // "layers.0-8: 219 MB"
+  std::optional<EstimateReport> estimates;
   std::vector<std::string> warnings;
 };
 

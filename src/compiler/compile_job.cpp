@@ -126,6 +126,7 @@ Status CompileJob::check_outputs() const {
   };
   TANDEM_TRY(check_more(calibration.export_encodings, "a file of encodings",
                         [](const auto& path) { return EncodingTable::load(path).ok(); }));
+  TANDEM_TRY(check_more(options_.npu.estimate_json, "a file of estimates", is_estimate_file));
   return check_more(calibration.report, "a calibration report", is_calibration_report);
 }
 

@@ -1,6 +1,7 @@
 #include "compiler/compile_npu.h"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 
 #include "artifact/reader.h"
@@ -13,7 +14,10 @@
 #include "base/version.h"
 #include "compiler/calibrate.h"
 #include "compiler/calibration_input.h"
+#include "compiler/estimate_html.h"
+#include "compiler/estimate_report.h"
 #include "compiler/graph_variant.h"
+#include "compiler/relative_estimates.h"
 #include "compiler/segment_writer.h"
 #include "compiler/shard_processes.h"
 #include "compiler/source_hash.h"
@@ -28,24 +32,6 @@ namespace {
 // compiles (docs/performance.md).
 constexpr uint64_t kWorkerBase = uint64_t{150} << 20;
 constexpr uint64_t kWorkerFactor = 10;
-
-// "layers.0-8: 219 MB; prefill_128 21.2 s, decode 9.8 s; 2600 MB of memory"
-std::string describe(const std::string& shard, const ShardResult& result) {
-  std::string graphs;
-  for (const ShardResult::GraphResult& graph : result.graphs) {
-    graphs += fmt::format("{}{} {:.1f} s", graphs.empty() ? "" : ", ", graph.name.substr(0, graph.name.find('.')),
-                          graph.finalize_seconds);
-    if (graph.estimate) {
-      const qnn::Estimate& e = *graph.estimate;
-      graphs += fmt::format(" [{} us, {}..{}; read {:.1f} MB, spill {:.1f}, fill {:.1f}; {} ops uncosted]", e.us,
-                            e.us_lower, e.us_upper, static_cast<double>(e.ddr_read_bytes) * 1e-6,
-                            static_cast<double>(e.spill_bytes) * 1e-6, static_cast<double>(e.fill_bytes) * 1e-6,
-                            e.uncosted_ops.size());
-    }
-  }
-  return fmt::format("{}: {} MB; {:.1f} s ({}); {} MB of memory", shard, result.size >> 20, result.seconds, graphs,
-                     result.peak_memory >> 20);
-}
 
 class NpuCompiler {
  public:
@@ -75,6 +61,7 @@ class NpuCompiler {
     report_.add(writer.report());
     begin_stage("shards");
     TANDEM_TRY(finish_shards(work));
+    if (npu_.estimate) TANDEM_TRY(finish_estimates(work));
     begin_stage("file");
     TANDEM_TRY(write_file(work));
     end_stage();
@@ -110,6 +97,9 @@ class NpuCompiler {
     TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob()));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
+    if (npu_.estimate && !job_.target().is_simulated) {
+      for (const ShardRange& shard : shards_) estimate_bytes_ += shard.estimated_bytes;
+    }
     return ok_status();
   }
 
@@ -161,7 +151,7 @@ class NpuCompiler {
     stage_.clear();
   }
   void tell(const std::string& what) const {
-    if (job_.options().progress) job_.options().progress({what, done_bytes_, total_bytes_});
+    if (job_.options().progress) job_.options().progress({what, done_bytes_, total_bytes_ + estimate_bytes_});
   }
 
   // ---- Encodings ----
@@ -169,7 +159,6 @@ class NpuCompiler {
   Status make_encodings(WorkFolder& work) {
     const CalibrationOptions& options = job_.options().calibration;
     encodings_path_ = work.encodings_path();
-    CalibrationReportExtras extras;
     if (!form_.f16) {
       begin_stage("calibration");
       const FinishedSegment* finished = work.find("encodings", source_);
@@ -184,7 +173,7 @@ class NpuCompiler {
                            options.method_given, std::move(samples), job_.options().progress, job_.options().stop};
         TANDEM_ASSIGN(Calibration calibration, calibrate(job, pool_));
         encodings_ = std::move(calibration.table);
-        extras.histograms = std::move(calibration.histograms);
+        page_.histograms = std::move(calibration.histograms);
       }
       TANDEM_TRY(encodings_.save(encodings_path_));
       // Encodings that were given are read again by the next run: there is nothing to keep of them.
@@ -197,11 +186,14 @@ class NpuCompiler {
                               job_.recipe().name);
     }
     if (!options.export_encodings.empty()) TANDEM_TRY(encodings_.save(options.export_encodings));
-    if (!options.report.empty()) {
-      const std::string title = fmt::format("{} for {}", job_.checkpoint().name(), job_.target().name);
-      TANDEM_TRY(write_file_atomically(options.report, calibration_report_html(encodings_, title, extras)));
-    }
-    return ok_status();
+    return write_page();
+  }
+
+  Status write_page() const {
+    const std::filesystem::path& path = job_.options().calibration.report;
+    if (path.empty()) return ok_status();
+    const std::string title = fmt::format("{} for {}", job_.checkpoint().name(), job_.target().name);
+    return write_file_atomically(path, calibration_report_html(encodings_, title, page_));
   }
 
   // ---- Shards ----
@@ -217,7 +209,8 @@ class NpuCompiler {
     for (size_t i = 0; i < shards_.size(); ++i) {
       const FinishedSegment* finished = work.find(shards_[i].name, sources_[i]);
       if (finished != nullptr && is_intact(shard_path(work, i), *finished)) {
-        if (auto result = ShardResult::from_json(finished->note); result.ok()) {
+        auto result = ShardResult::from_json(finished->note);
+        if (result.ok() && (!estimates_itself() || has_estimates(*result))) {
           results_[i] = *std::move(result);
           ++job_.report().segments_reused;
           done_bytes_ += shards_[i].estimated_bytes;
@@ -225,27 +218,10 @@ class NpuCompiler {
         }
       }
       shard_of_task.push_back(i);
-      tasks.push_back({make_job(work, i), kWorkerBase + kWorkerFactor * shards_[i].estimated_bytes});
+      tasks.push_back(make_task(work, i));
     }
-    WorkerOptions options;
-    options.worker = worker_;
-    options.folder = work.folder();
-    options.stop = job_.options().stop;
-    options.memory = npu_.memory != 0 ? npu_.memory : std::min(kDefaultNpuMemory, machine_memory() / 10 * 8);
-    const int cores = job_.options().threads > 0 ? job_.options().threads
-                                                 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    options.jobs = npu_.jobs > 0 ? npu_.jobs : cores;
-    options.progress = [&](const std::string& shard, const std::string& stage) { tell(shard + ": " + stage); };
-    const int at_a_time = std::max(1, std::min(options.jobs, static_cast<int>(tasks.size())));
-    for (WorkerTask& task : tasks) task.job.threads = std::max(1, cores / at_a_time);
-    // The longest first: then none of them is waited for at the end.
-    std::vector<size_t> order(tasks.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return tasks[i].expected_memory; });
-    std::vector<WorkerTask> sorted;
-    for (const size_t i : order) sorted.push_back(tasks[i]);
-    return run_workers(sorted, options, [&](size_t task, const ShardResult& result) -> Status {
-      const size_t shard = shard_of_task[order[task]];
+    return run_tasks(work, tasks, [&](size_t task, const ShardResult& result) -> Status {
+      const size_t shard = shard_of_task[task];
       if (result.size > kNpuShardLimit) {
         return resource_exhausted("the shard {} became {} MB, and devices load {} MB; use --shards {} or more",
                                   shards_[shard].name, result.size >> 20, kNpuShardLimit >> 20,
@@ -258,6 +234,25 @@ class NpuCompiler {
       tell(shards_[shard].name);
       return ok_status();
     });
+  }
+
+  Status run_tasks(const WorkFolder& work, std::vector<WorkerTask> tasks, const TaskDone& done) const {
+    WorkerOptions options;
+    options.worker = worker_;
+    options.folder = work.folder();
+    options.stop = job_.options().stop;
+    options.memory = npu_.memory != 0 ? npu_.memory : std::min(kDefaultNpuMemory, machine_memory() / 10 * 8);
+    const int cores = job_.options().threads > 0 ? job_.options().threads
+                                                 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    options.jobs = npu_.jobs > 0 ? npu_.jobs : cores;
+    options.progress = [&](const std::string& shard, const std::string& stage) { tell(shard + ": " + stage); };
+    const int at_a_time = std::max(1, std::min(options.jobs, static_cast<int>(tasks.size())));
+    for (WorkerTask& task : tasks) task.job.threads = std::max(1, cores / at_a_time);
+    return run_longest_first(tasks, options, done);
+  }
+
+  WorkerTask make_task(const WorkFolder& work, size_t shard) const {
+    return {make_job(work, shard), kWorkerBase + kWorkerFactor * shards_[shard].estimated_bytes};
   }
 
   ShardJob make_job(const WorkFolder& work, size_t shard) const {
@@ -273,10 +268,42 @@ class NpuCompiler {
     job.arch = job_.target().arch;
     job.vtcm_mb = job_.target().vtcm_mb;
     job.weight_sharing = shares_weights();
-    job.estimate = npu_.estimate;
+    job.estimate = estimates_itself();
     job.libraries = libraries_;
     job.output = shard_path(work, shard);
     return job;
+  }
+
+  // ---- Estimates ----
+
+  // Compiling a shard gives its estimate too.
+  bool estimates_itself() const { return npu_.estimate && job_.target().is_simulated; }
+
+  Status finish_estimates(WorkFolder& work) {
+    const Target& simulated = estimated_as(job_.target());
+    std::vector<ShardResult> results = results_;
+    if (!estimates_itself()) {
+      begin_stage("estimates");
+      std::vector<WorkerTask> tasks;
+      for (size_t i = 0; i < shards_.size(); ++i) tasks.push_back(make_task(work, i));
+      const TaskRunner run = [&](const std::vector<WorkerTask>& left, const TaskDone& done) {
+        return run_tasks(work, left, [&](size_t task, const ShardResult& result) -> Status {
+          done_bytes_ += (left[task].expected_memory - kWorkerBase) / kWorkerFactor;
+          tell(left[task].name());
+          return done(task, result);
+        });
+      };
+      TANDEM_ASSIGN(RelativeEstimates relative,
+                    estimate_on_relative(simulated, job_.target().vtcm_mb, tasks, work, run));
+      results = std::move(relative.results);
+      job_.report().segments_reused += relative.reused;
+    }
+    TANDEM_ASSIGN(job_.report().estimates, make_estimate_report(job_.target(), simulated, job_.target().vtcm_mb,
+                                                                job_.shapes(), shards_, results));
+    page_.sections = estimate_html(*job_.report().estimates);
+    TANDEM_TRY(write_page());
+    if (npu_.estimate_json.empty()) return ok_status();
+    return write_file_atomically(npu_.estimate_json, dump_json(job_.report().estimates->to_json(), 2) + "\n");
   }
 
   // ---- The file ----
@@ -325,10 +352,12 @@ class NpuCompiler {
       head.device.build_id = result.build_id;
       report_.add(result.report);
       job_.report().weight_bytes += result.size;
-      job_.report().shards.push_back(describe(shards_[i].name, result));
+      job_.report().shards.push_back(describe_shard(shards_[i].name, result));
     }
     for (const WeightEntry& w : file_.weights) job_.report().weight_bytes += w.bytes();
     if (report_.noise > 0.0) head.figures.push_back({"weight_sqnr_db", report_.sqnr_db()});
+    if (job_.report().estimates)
+      std::ranges::move(job_.report().estimates->figures(), std::back_inserter(head.figures));
     job_.report().sqnr_db = report_.sqnr_db();
     job_.report().one_weight_set = shares_weights() || job_.shapes().size() == 1;
     return write_artifact(job_.output(), std::move(head), segments_, job_.write_options(work.folder()));
@@ -346,12 +375,14 @@ class NpuCompiler {
   FilePlan file_;
   EncodingTable encodings_;
   std::filesystem::path encodings_path_;
+  CalibrationReportExtras page_;
   std::vector<ir::Graph> methods_;
   std::vector<SegmentFile> segments_;
   std::vector<ShardResult> results_;
   QuantizationReport report_;
   uint64_t done_bytes_ = 0;
   uint64_t total_bytes_ = 0;
+  uint64_t estimate_bytes_ = 0;  // What compiling for a relative adds to the progress.
   std::string stage_;
   Clock::time_point stage_start_;
 };

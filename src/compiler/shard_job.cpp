@@ -132,6 +132,7 @@ Status check_job(const ShardJob& job, const ModelPlan& plan) {
                    job.shard.layer_end, layers);
   }
   if (!job.shard.has_layers() && !job.shard.head) return corrupt("the job is for nothing: no layers and no head");
+  if (job.output.empty() && !job.estimate) return corrupt("the job is for nothing: no binary and no estimate");
   if (job.threads < 1 || job.threads > kMostThreads) return corrupt("the job is for {} threads", job.threads);
   return ok_status();
 }
@@ -203,8 +204,11 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
   options.estimate = job.estimate;
   if (job.weight_sharing) options.weight_tile_channels = job.methods.variant.weight_tile_channels;
   TANDEM_ASSIGN(const auto lowered, qnn::lower_graphs(context, named, quantized, options));
-  stage("writing the binary");
-  TANDEM_ASSIGN(ShardResult result, write_binary(job, context));
+  ShardResult result;
+  if (!job.output.empty()) {
+    stage("writing the binary");
+    TANDEM_ASSIGN(result, write_binary(job, context));
+  }
   for (const qnn::LoweredGraph& graph : lowered) {
     result.graphs.push_back({graph.name, graph.nodes, graph.build_seconds, graph.finalize_seconds, graph.estimate});
   }
@@ -215,6 +219,16 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
 }
 
 }  // namespace
+
+std::string describe_shard(const std::string& name, const ShardResult& result) {
+  std::string graphs;
+  for (const ShardResult::GraphResult& graph : result.graphs) {
+    graphs += fmt::format("{}{} {:.1f} s", graphs.empty() ? "" : ", ", graph.name.substr(0, graph.name.find('.')),
+                          graph.finalize_seconds);
+  }
+  return fmt::format("{}: {} MB; {:.1f} s ({}); {} MB of memory", name, result.size >> 20, result.seconds, graphs,
+                     result.peak_memory >> 20);
+}
 
 Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view)>& stage) {
   return guarded([&] {

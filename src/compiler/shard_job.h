@@ -50,7 +50,7 @@ struct ShardJob {
   bool estimate = false;  // Asks for ShardResult::GraphResult::estimate.
   std::string libraries;
   int threads = 1;
-  std::filesystem::path output;
+  std::filesystem::path output;  // Empty: only the estimates are wanted.
 
   std::string to_json() const;
   static Result<ShardJob> from_json(std::string_view text);
@@ -78,6 +78,9 @@ struct ShardResult {
   std::string to_json() const;
   static Result<ShardResult> from_json(std::string_view text);
 };
+
+// "layers.0-8: 219 MB; 31.5 s (prefill_128 21.2 s, decode 9.8 s); 2600 MB of memory"
+std::string describe_shard(const std::string& name, const ShardResult& result);
 
 // Exit status of a worker whose job can never succeed: a weight that is not a number, a shape that cannot be lowered.
 inline constexpr int kWorkerRefused = 3;

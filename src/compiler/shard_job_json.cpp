@@ -85,6 +85,12 @@ Result<qnn::Estimate> read_estimate(const Json& json) {
     }
   }
   TANDEM_TRY(fields.status());
+  // What is added up later must not overflow, and figures hold no more.
+  constexpr uint64_t kMost = uint64_t{1} << 53;
+  for (const uint64_t value :
+       {e.us, e.us_lower, e.us_upper, e.ddr_read_bytes, e.ddr_write_bytes, e.spill_bytes, e.fill_bytes}) {
+    if (value > kMost) return corrupt("an estimate of {} is not possible", value);
+  }
   return e;
 }
 

@@ -7,8 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <optional>
 
 #include "base/atomic_file.h"
@@ -184,7 +187,7 @@ class Pool {
           process.line += c;
           continue;
         }
-        if (options_.progress) options_.progress(tasks_[process.task].job.shard.name, process.line);
+        if (options_.progress) options_.progress(tasks_[process.task].name(), process.line);
         process.line.clear();
       }
     }
@@ -213,11 +216,11 @@ class Pool {
     if (read_text_file(file_of(task, ".result.json"), kResultLimit).ok()) return finish(task, 0);
     return internal_error(
         "the process that compiled the shard {} cannot be waited for ({}); run the same command again",
-        tasks_[task].job.shard.name, std::strerror(error));
+        tasks_[task].name(), std::strerror(error));
   }
 
   Status finish(size_t task, int status) {
-    const std::string& shard = tasks_[task].job.shard.name;
+    const std::string& shard = tasks_[task].name();
     if (WIFSIGNALED(status)) {
       const std::string said = tail_of(file_of(task, ".log"));
       return internal_error(
@@ -262,6 +265,17 @@ class Pool {
 Status run_workers(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
                    const std::function<Status(size_t task, const ShardResult& result)>& done) {
   return Pool(tasks, options, done).run();
+}
+
+Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
+                         const std::function<Status(size_t task, const ShardResult& result)>& done) {
+  std::vector<size_t> order(tasks.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return tasks[i].expected_memory; });
+  std::vector<WorkerTask> sorted;
+  for (const size_t i : order) sorted.push_back(tasks[i]);
+  return run_workers(sorted, options,
+                     [&](size_t task, const ShardResult& result) { return done(order[task], result); });
 }
 
 Result<std::filesystem::path> find_worker(const std::filesystem::path& given) {

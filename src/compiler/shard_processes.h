@@ -15,6 +15,9 @@ namespace tandem {
 struct WorkerTask {
   ShardJob job;
   uint64_t expected_memory = 0;  // Bytes that its process will take.
+  std::string label = {};        // What it is called in progress and errors; empty: as its shard.
+
+  const std::string& name() const { return label.empty() ? job.shard.name : label; }
 };
 
 struct WorkerOptions {
@@ -31,6 +34,10 @@ struct WorkerOptions {
 // processes at once.
 Status run_workers(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
                    const std::function<Status(size_t task, const ShardResult& result)>& done);
+
+// The same, and those that take the most memory and so the most time begin: then none of them is waited for at the end.
+Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
+                         const std::function<Status(size_t task, const ShardResult& result)>& done);
 
 // The worker beside the program that runs, or the one that was given; an error says how to get it.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& given);

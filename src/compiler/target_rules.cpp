@@ -18,6 +18,13 @@ Status check_formats(const Target& target, const ModelPlan& plan, const Recipe& 
   for (const WeightSource& weight : plan.weights) {
     if (target.is_npu() && weight.name == "embedding") continue;  // A table of its own, or the CPU's.
     const WeightFormat format = recipe.spec_for(weight.name).format;
+    if (target.is_npu() && format == WeightFormat::kLpbq4 && !contains(target.weight_formats, format)) {
+      return unsupported(
+          "target {} (Hexagon V{}) cannot do weights of 4 bits in blocks (\"{}\" is lpbq4), which are possible from "
+          "V69 "
+          "on; use --recipe w8",
+          target.name, target.arch, weight.name);
+    }
     if (!contains(target.weight_formats, format)) {
       return unsupported("target {} cannot do {} weights (\"{}\"){}", target.name, weight_format_name(format),
                          weight.name, target.is_npu() ? "; use --recipe w4, w8 or fp16" : "");
@@ -97,6 +104,8 @@ std::string_view npu_flag_of(const CompileOptions& options, bool reads_text) {
   if (!options.npu.share_weights) return "--unshared";
   if (options.npu.shards > 0) return "--shards";
   if (options.npu.decode_attention || options.npu.prefill_attention) return "--attention";
+  if (!options.npu.estimate_json.empty()) return "--estimate-json";
+  if (options.npu.estimate) return "--estimate";
   if (options.npu.trace) return "--trace";
   if (options.npu.jobs > 0) return "--jobs";
   if (options.npu.memory > 0) return "--memory";

@@ -1,5 +1,7 @@
 #include "compiler/targets.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "base/error.h"
@@ -34,16 +36,25 @@ constexpr Soc kSocs[] = {
     {"sa8255", "Snapdragon Cockpit SA8255", 52, 73},
     {"sa8295", "Snapdragon Cockpit SA8295", 39, 68},
     {"sa8540", "Snapdragon Ride SA8540", 62, 68},
-    {"sa8797", "Snapdragon Cockpit Elite SA8797", 72, 81, 16},
-    {"ssg2115p", "Snapdragon AR1 Gen 1", 46, 73, 2},
+    {"sa8797", "Snapdragon Ride Elite SA8797", 72, 81, 16},
+    {"ssg2115p", "Snapdragon for glasses, SSG2115P", 46, 73, 2},
     {"sxr2230p", "Snapdragon XR2 Gen 2", 53, 69},
-    {"sxr2330p", "Snapdragon XR2+ Gen 3", 75, 79},
+    {"sxr2330p", "Snapdragon for headsets, SXR2330P", 75, 79},
 };
 
 // What the architectures can do.
 constexpr int kSharingFrom = 73;     // Weights shared between the graphs of a context.
 constexpr int kWideMatmulFrom = 73;  // 16-bit x 16-bit products, which 16-bit keys and values need.
 constexpr int kLpbqFrom = 69;
+
+// What the library's simulator knows. QNN 2.51 has no other.
+constexpr std::string_view kSimulated[] = {"sa8540", "sa8255", "qcs9100", "sa8797"};
+
+// V68 can do no LPBQ, so V69's relative is the other neighbour.
+std::string_view simulated_for(int arch) {
+  if (arch <= 68) return "sa8540";
+  return arch <= 75 ? "sa8255" : "sa8797";
+}
 
 Target npu(const Soc& soc) {
   Target target;
@@ -58,6 +69,7 @@ Target npu(const Soc& soc) {
   target.arch = soc.arch;
   target.vtcm_mb = soc.vtcm_mb;
   target.shares_weights = soc.arch >= kSharingFrom;
+  target.is_simulated = std::ranges::find(kSimulated, soc.name) != std::end(kSimulated);
   return target;
 }
 
@@ -78,6 +90,11 @@ std::span<const Target> targets() {
     return list;
   }();
   return kTargets;
+}
+
+const Target& estimated_as(const Target& target) {
+  if (target.is_simulated) return target;
+  return *std::ranges::find(targets(), simulated_for(target.arch), &Target::name);
 }
 
 Result<const Target*> find_target(std::string_view name) {

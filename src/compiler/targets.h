@@ -25,6 +25,7 @@ struct Target {
   int arch = 0;                 // Hexagon architecture.
   int vtcm_mb = 0;              // Its fast memory.
   bool shares_weights = false;  // Methods of one context can have one set of weights.
+  bool is_simulated = false;    // The vendor's compiler estimates how fast its graphs are.
 
   bool is_npu() const { return arch != 0; }
 };
@@ -35,6 +36,9 @@ inline constexpr uint64_t kNpuGraphLimit = uint64_t{3'670'016} << 10;
 inline constexpr uint64_t kNpuShardLimit = uint64_t{2'000'000'000};
 
 std::span<const Target> targets();
+// The target whose estimates are given for an NPU: itself, or a relative that is simulated, of the same architecture if
+// there is one.
+const Target& estimated_as(const Target& target);
 // An unknown name is an error that lists the known ones.
 Result<const Target*> find_target(std::string_view name);
 

@@ -225,6 +225,10 @@ void write_device(std::string& out, const CalibrationReportExtras& extras) {
 }
 
 void write_summary(std::string& out, const EncodingTable& table) {
+  if (table.size() == 0) {
+    out += "<p>No encodings: nothing was calibrated.</p>\n";
+    return;
+  }
   size_t u8 = 0, clipped = 0;
   for (const auto& [name, e] : table.entries()) {
     u8 += e.dtype == DType::kU8;
@@ -253,6 +257,7 @@ std::string calibration_report_html(const EncodingTable& table, std::string_view
          "<body>\n<h1>{0}</h1>\n",
          escape_html(title), kStyle, kReportStart);
   write_summary(out, table);
+  out += extras.sections;
   write_plots(out, table);
   write_device(out, extras);
   write_worst(out, table, extras);
@@ -263,7 +268,7 @@ std::string calibration_report_html(const EncodingTable& table, std::string_view
     const Place place = place_of(name);
     (place.layer ? layers[*place.layer] : others).push_back({name, &e});
   }
-  out += "<h2>All tensors</h2>\n";
+  if (table.size() != 0) out += "<h2>All tensors</h2>\n";
   if (!others.empty()) {
     out += "<details open=\"open\"><summary>Outside of the layers</summary>\n";
     write_rows(out, others, extras);

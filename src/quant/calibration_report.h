@@ -18,10 +18,12 @@ struct CalibrationReportExtras {
   // SQNR in dB between the fake-quantized graph and the device, per layer or tensor, in the order to show them.
   // Infinite where the two are equal.
   std::vector<std::pair<std::string, double>> device_sqnr;
+  // More sections, as HTML, below the summary.
+  std::string sections = {};
 };
 
 // A table of tensors for each layer with ranges, clipping and SQNR; plots of these over the layers for the residual
-// stream, queries, keys, values and the MLP.
+// stream, queries, keys, values and the MLP. Of an empty table, which a model in fp16 has, only what the extras have.
 std::string calibration_report_html(const EncodingTable& table, std::string_view title,
                                     const CalibrationReportExtras& extras = {});
 

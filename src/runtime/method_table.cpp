@@ -1,8 +1,10 @@
 #include "runtime/method_table.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
+#include "ir/method_choice.h"
 
 namespace tandem {
 namespace {
@@ -94,12 +96,7 @@ Result<MethodTable> MethodTable::read(const Program& program, int64_t vocab_size
 }
 
 const MethodEntry& MethodTable::choose(int64_t remaining) const {
-  const MethodEntry* best = &methods_.front();
-  for (const MethodEntry& method : methods_) {
-    if (method.tokens <= remaining) best = &method;
-  }
-  if (best->tokens == 1 && remaining > 1 && methods_.size() > 1) return methods_[1];
-  return *best;
+  return ir::choose_method(std::span(methods_), remaining);
 }
 
 }  // namespace tandem

@@ -41,8 +41,7 @@ class MethodTable {
 
   Mode mode() const { return methods_.size() > 1 ? Mode::kHybrid : Mode::kKv; }
   int64_t context() const { return context_; }
-  // The method for the next call when `remaining` tokens wait: the longest that they fill; if they fill none but the
-  // one-token method, the shortest that holds them all, padded.
+  // The method for the next call when `remaining` tokens wait (ir/method_choice.h).
   const MethodEntry& choose(int64_t remaining) const;
   const std::vector<MethodEntry>& methods() const { return methods_; }
   // Sequences of more tokens than this have another rotary table; 0 if there is but one.

@@ -940,12 +940,18 @@ class Evil:
 
 
 class Targets(CliTest):
-    NPUS = ["sm8450", "sm8475", "sm8550", "sm8650", "sm8750", "sm8850"]
+    NPUS = ["sm8350", "sm8450", "sm8475", "sm8550", "sm8635", "sm8650", "sm8750", "sm8845", "sm8850", "sc8280x",
+            "sc8380xp", "sc8480xp", "qcs6490", "qcs9100", "sa8255", "sa8295", "sa8540", "sa8797", "ssg2115p", "sxr2230p",
+            "sxr2330p"]
 
     def test_lists(self):
         text = self.ok("targets").stdout
-        names = [t["name"] for t in json.loads(self.ok("targets", "--json").stdout)]
+        targets = json.loads(self.ok("targets", "--json").stdout)
+        names = [t["name"] for t in targets]
         self.assertEqual(names, ["cpu", *self.NPUS])
+        simulated = {t["name"] for t in targets if t.get("estimate_of") == t["name"]}
+        self.assertEqual(simulated, {"sa8540", "sa8255", "qcs9100", "sa8797"})
+        self.assertIn("estimates: of a relative, sa8797 (V81)", text)
         for name in names:
             self.assertRegex(text, rf"(?m)^{name}\b")
         self.assertIn("Snapdragon 8 Elite", text)
@@ -966,11 +972,11 @@ class Npu(CliTest):
         self.output = self.folder / "npu.tdm"
         self.output.unlink(missing_ok=True)
 
-    def compile_demo(self, *arguments, context=128):
+    def compile_demo(self, *arguments, context=128, target="sm8750"):
         libraries = qnn_libraries()
         if libraries is None:
             self.skipTest("not tested, because there is no libQnnHtp.so (QNN); `make qnn` installs it")
-        return self.ok("compile", DEMO, "-o", self.output, "--target", "sm8750", "--prefill", 32, "--context", context,
+        return self.ok("compile", DEMO, "-o", self.output, "--target", target, "--prefill", 32, "--context", context,
                        "--qnn-libs", libraries, *arguments)
 
     def run_demo(self, *arguments):
@@ -989,6 +995,11 @@ class Npu(CliTest):
             (("--target", "sm8750", "--shards", "99"), "--shards 1 to"),
             (("--target", "sm8750", "--shards", "0"), "--shards"),
             (("--target", "cpu", "--emulator"), "--emulator"),
+            (("--target", "cpu", "--estimate"), "--estimate is for NPU targets"),
+            (("--target", "cpu", "--estimate-json", "x.json"), "--estimate-json is for NPU targets"),
+            (("--target", "sm8350"), "--recipe w8"),
+            (("--target", "sm8350", "--recipe", "w8"), "--unshared"),
+            (("--target", "sm8750", "--estimate-json", DEMO / "config.json"), "config.json"),
         ]
         for arguments, part in cases:
             if "99" in arguments:  # Planned once the library is there.
@@ -1017,6 +1028,59 @@ class Npu(CliTest):
         done = self.compile_demo()
         self.assertIn("one set of weights", done.stderr)
         self.assert_one_error(tandem("run", self.output, "-p", "x", "--qnn-libs", qnn_libraries()), "--emulator")
+
+    def test_estimates_of_the_chip_itself(self):
+        estimate = self.folder / "estimate.json"
+        estimate.unlink(missing_ok=True)
+        done = self.compile_demo("--estimate-json", estimate, "--shards", 2, target="sa8255")
+        self.assertIn("estimate of sa8255", done.stdout)
+        self.assertIn("not measured", done.stdout)
+        self.assertNotIn("relative", done.stdout)
+        self.assertRegex(done.stdout, r"decode +layers\.0-2 +\d+ +\d+ +\d+ +\d+\.\d")
+        self.assertRegex(done.stdout, r"\d+\.\d tokens per second, \d+\.\d MB read per token")
+        self.assertIn("first token after 128 tokens: ", done.stdout)
+        self.assertRegex(done.stdout, r"without a cost in decode: .*RotaryEmbedding")
+        made = json.loads(estimate.read_text())
+        self.assertEqual([m["name"] for m in made["methods"]], ["decode", "prefill_32", "head"])
+        for method in made["methods"]:
+            for row in [method, *method["shards"]]:
+                self.assertLessEqual(row["us_lower"], row["us"])
+                self.assertLessEqual(row["us"], row["us_upper"])
+                self.assertEqual(row["uncosted_ops"], len(row["uncosted_op_names"]))
+            self.assertEqual(method["us"], sum(shard["us"] for shard in method["shards"]))
+        step = made["methods"][0]["us"] + made["methods"][2]["us"]
+        self.assertAlmostEqual(made["tokens_per_second"], 1e6 / step)
+        prompt = 4 * made["methods"][1]["us"] + made["methods"][2]["us"]
+        self.assertEqual(made["first_token"], [{"prompt": 128, "ms": prompt / 1e3}])
+        self.assertEqual((made["estimate_of"], made["is_relative"]), ("sa8255", False))
+
+        stored = json.loads(self.ok("inspect", self.output, "--json").stdout)
+        self.assertEqual(stored["figures"]["estimate.decode.us"], made["methods"][0]["us"])
+        self.assertEqual(stored["estimate"]["methods"][0]["us"], made["methods"][0]["us"])
+        self.assertAlmostEqual(stored["estimate"]["tokens_per_second"], made["tokens_per_second"])
+        text = self.ok("inspect", self.output).stdout
+        self.assertIn("estimate   of sa8255;", text)
+        self.assertRegex(text, rf"decode +{made['methods'][0]['us_lower']} +{made['methods'][0]['us']} ")
+        self.assertNotIn("figure     estimate", text)
+        # Again: a file of estimates is replaced, anything else is not.
+        self.compile_demo("--estimate-json", estimate, "-q", target="sa8255")
+        estimate.write_text("mine")
+        self.assert_one_error(tandem("compile", DEMO, "-o", self.output, "--target", "sa8255", "--estimate-json",
+                                     estimate, "--qnn-libs", qnn_libraries()), "a file of estimates")
+        self.assertEqual(estimate.read_text(), "mine")
+
+    def test_estimates_of_a_relative(self):
+        done = self.compile_demo("--estimate")
+        self.assertIn("estimate of a relative: sa8797 (SoC 72, Hexagon V81, 8 MB of VTCM) in place of sm8750 (V79, "
+                      "another architecture)", done.stdout)
+        self.assertRegex(done.stderr, r"layers\.0-5\+head on sa8797: finalize decode")
+        text = self.ok("inspect", self.output).stdout
+        self.assertIn("estimate   of a relative: sa8797 in place of sm8750;", text)
+        stored = json.loads(self.ok("inspect", self.output, "--json").stdout)["estimate"]
+        self.assertEqual((stored["estimate_of"], stored["is_relative"]), ("sa8797", True))
+        self.assertEqual(self.compile_demo("--estimate", "-q").stdout, "")
+        self.compile_demo()
+        self.assertIsNone(json.loads(self.ok("inspect", self.output, "--json").stdout)["estimate"])
 
     def test_a_compile_that_is_killed_goes_on(self):
         libraries = qnn_libraries()

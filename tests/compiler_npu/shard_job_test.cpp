@@ -42,6 +42,7 @@ ShardResult sample_result() {
   result.backend_version = "5.51.0";
   result.build_id = "v2.51.0";
   result.graphs = {{"decode.layers.0-1", 100, 0.5, 0.75}, {"head", 3, 0.25, 0.125}};
+  result.graphs[1].estimate = {100, 90, 110, 4000, 5, 6, 7, {"layers.0.attention.q.rope:RotaryEmbedding", "unnamed"}};
   result.report.count = 1000;
   result.report.signal = 2.5;
   result.report.noise = 0.1;
@@ -69,6 +70,9 @@ TEST(ShardJobJson, ComesBackAsItWas) {
   EXPECT_EQ(result->size, uint64_t{3} << 30);
   EXPECT_EQ(result->hash, 0xfedcba9876543210);
   EXPECT_EQ(result->graphs[1].finalize_seconds, 0.125);
+  EXPECT_FALSE(result->graphs[0].estimate.has_value());
+  ASSERT_TRUE(result->graphs[1].estimate.has_value());
+  EXPECT_EQ(*result->graphs[1].estimate, *sample_result().graphs[1].estimate);
   EXPECT_EQ(result->report.noise, 0.1);
 }
 
@@ -140,6 +144,28 @@ TEST(ShardJobJson, ListsOfNonsense) {
   }
 }
 
+TEST(ShardJobJson, EstimatesOfNonsense) {
+  const Json whole = Json::parse(sample_result().to_json());
+  const Json good = whole["graphs"][1]["estimate"];
+  const auto parse = [&](const Json& estimate) {
+    Json wrong = whole;
+    wrong["graphs"][1]["estimate"] = estimate;
+    return ShardResult::from_json(wrong.dump());
+  };
+  ASSERT_TRUE(parse(good).ok());
+  for (const auto& [key, value] : good.items()) {
+    Json without = good;
+    without.erase(key);
+    EXPECT_FALSE(parse(without).ok()) << key;
+    for (const char* other : {"null", "{}", "\"text\"", "-1", "1.5", "1e300", "18446744073709551615", "[1]"}) {
+      Json wrong = good;
+      wrong[key] = Json::parse(other);
+      EXPECT_FALSE(parse(wrong).ok()) << key << " = " << other;
+    }
+  }
+  for (const char* other : {"null", "[]", "7", "\"text\"", "{}"}) EXPECT_FALSE(parse(Json::parse(other)).ok()) << other;
+}
+
 // None of these gets as far as the library, which is not there.
 TEST(RunShardJob, ATaskThatMakesNoSenseIsAnError) {
   const auto refuse = [](const std::function<void(ShardJob&)>& change) {
@@ -157,6 +183,13 @@ TEST(RunShardJob, ATaskThatMakesNoSenseIsAnError) {
   EXPECT_HAS(refuse([](ShardJob&) {}), "/nonexistent") << "a job that is right";
   EXPECT_HAS(refuse([](ShardJob& job) { job.checkpoint = "/absent"; }), "/absent");
   EXPECT_HAS(refuse([](ShardJob& job) { job.methods.shapes.clear(); }), "no methods");
+  EXPECT_HAS(refuse([](ShardJob& job) { job.output.clear(); }), "no binary and no estimate");
+  EXPECT_HAS(refuse([](ShardJob& job) {
+               job.output.clear();
+               job.estimate = true;
+             }),
+             "/nonexistent")
+      << "only an estimate";
   for (const int64_t tokens : {int64_t{0}, int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 40}) {
     const auto message = refuse([&](ShardJob& job) { job.methods.shapes[1].tokens = tokens; });
     EXPECT_EQ(message.find("/nonexistent"), std::string::npos) << tokens << ": " << message;

@@ -40,9 +40,14 @@ void expect_refused(const Settled& settled, std::initializer_list<const char*> p
 }
 
 TEST(TargetTable, SaysWhatTheArchitecturesCanDo) {
-  const std::map<std::string, std::pair<uint32_t, int>> known = {{"sm8450", {36, 69}}, {"sm8475", {42, 69}},
-                                                                 {"sm8550", {43, 73}}, {"sm8650", {57, 75}},
-                                                                 {"sm8750", {69, 79}}, {"sm8850", {87, 81}}};
+  const std::map<std::string, std::pair<uint32_t, int>> known = {
+      {"sm8350", {30, 68}},  {"sm8450", {36, 69}},  {"sm8475", {42, 69}},   {"sm8550", {43, 73}},
+      {"sm8635", {68, 73}},  {"sm8650", {57, 75}},  {"sm8750", {69, 79}},   {"sm8845", {97, 81}},
+      {"sm8850", {87, 81}},  {"sc8280x", {37, 68}}, {"sc8380xp", {60, 73}}, {"sc8480xp", {88, 81}},
+      {"qcs6490", {93, 68}}, {"qcs9100", {77, 73}}, {"sa8255", {52, 73}},   {"sa8295", {39, 68}},
+      {"sa8540", {62, 68}},  {"sa8797", {72, 81}},  {"ssg2115p", {46, 73}}, {"sxr2230p", {53, 69}},
+      {"sxr2330p", {75, 79}}};
+  EXPECT_EQ(targets().size(), known.size() + 1) << "and the CPU";
   for (const auto& [name, chip] : known) {
     SCOPED_TRACE(name);
     const auto target = find_target(name);
@@ -52,11 +57,51 @@ TEST(TargetTable, SaysWhatTheArchitecturesCanDo) {
     EXPECT_EQ((*target)->soc_model, chip.first);
     EXPECT_EQ((*target)->arch, chip.second);
     EXPECT_FALSE((*target)->updates_cache_in_place);
-    const bool is_v69 = chip.second == 69;
-    EXPECT_EQ((*target)->shares_weights, !is_v69);
-    EXPECT_EQ(std::ranges::count((*target)->kv_dtypes, DType::kU16), is_v69 ? 0 : 1);
+    EXPECT_EQ(qnn::known_arch(chip.first), chip.second) << "the API layer knows it too";
+    EXPECT_EQ((*target)->shares_weights, chip.second >= 73);
+    EXPECT_EQ(std::ranges::count((*target)->kv_dtypes, DType::kU16), chip.second >= 73 ? 1 : 0);
+    EXPECT_EQ(std::ranges::count((*target)->weight_formats, WeightFormat::kLpbq4), chip.second >= 69 ? 1 : 0);
   }
   EXPECT_FALSE((*find_target("cpu"))->is_npu());
+}
+
+TEST(TargetTable, SaysWhoseEstimatesStandForATarget) {
+  const std::map<std::string, std::string> relatives = {
+      {"sa8540", "sa8540"}, {"sa8255", "sa8255"}, {"qcs9100", "qcs9100"}, {"sa8797", "sa8797"},
+      {"sm8350", "sa8540"}, {"sa8295", "sa8540"}, {"sm8450", "sa8255"},   {"sm8550", "sa8255"},
+      {"sm8650", "sa8255"}, {"sm8750", "sa8797"}, {"sm8850", "sa8797"}};
+  for (const auto& [name, relative] : relatives) {
+    EXPECT_EQ(estimated_as(**find_target(name)).name, relative) << name;
+    EXPECT_EQ((*find_target(name))->is_simulated, name == relative) << name;
+  }
+  for (const Target& target : targets()) {
+    if (!target.is_npu()) continue;
+    const Target& relative = estimated_as(target);
+    EXPECT_TRUE(relative.is_simulated) << target.name;
+    for (const WeightFormat format : target.weight_formats) {
+      EXPECT_EQ(std::ranges::count(relative.weight_formats, format), 1)
+          << target.name << " does what its relative cannot";
+    }
+  }
+}
+
+TEST(TargetRules, V68HasNoWeightsOfFourBits) {
+  expect_refused(settle("sm8350", "w4"), {"sm8350", "V68", "lpbq4", "from V69 on", "--recipe w8"});
+  expect_refused(settle("sa8540", R"({"base": "w8", "rules": [{"match": "layers.1.mlp.down", "format": "lpbq4"}]})"),
+                 {"layers.1.mlp.down", "--recipe w8"});
+  EXPECT_TRUE(settle("sm8350", "w8").status.ok());
+  EXPECT_TRUE(settle("sm8350", "fp16").status.ok());
+  expect_refused(settle("sm8350", "w8", {}, {32}), {"V68", "cannot share weights", "--unshared"});
+  expect_refused(settle("sm8350", "w8", with_kv(KvFormat::kU16)), {"V68", "--kv u8"});
+}
+
+TEST(TargetRules, EstimatesAreForNpus) {
+  CompileOptions options;
+  options.npu.estimate = true;
+  expect_refused(settle("cpu", "w4", options), {"--estimate is for NPU targets", "cpu"}, ErrorCode::kInvalidArgument);
+  options.npu.estimate_json = "estimate.json";
+  expect_refused(settle("cpu", "w4", options), {"--estimate-json is for NPU targets"}, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(settle("sm8750", "w4", options).status.ok());
 }
 
 TEST(TargetRules, V69SharesNoWeights) {

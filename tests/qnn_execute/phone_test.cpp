@@ -6,6 +6,7 @@
 
 #include "backends/qnn/api/execution.h"
 #include "backends/qnn/api/power.h"
+#include "backends/qnn/api/profile.h"
 #include "backends/qnn/api/rpcmem.h"
 #include "backends/qnn/api/shared_memory.h"
 #include "qnn_api/qnn_support.h"
@@ -60,6 +61,72 @@ TEST(PerformanceProfiles, HaveNames) {
   const auto unknown = parse_performance_profile("warp");
   ASSERT_FALSE(unknown.ok());
   EXPECT_TRUE(test::says(unknown.error(), {"warp", "burst, sustained, balanced or power_saver"}));
+}
+
+// ---- What a profile says, whatever the library makes of it ----
+
+using abi::ProfileEvent;
+using abi::ProfileUnit;
+
+const std::vector<abi::ProfileEventData> kEvents = {
+    {ProfileEvent::kPerformanceEstimates, ProfileUnit::kMicroseconds, 0, "Performance Estimates"},
+    {ProfileEvent::kSimulatedTime, ProfileUnit::kMicroseconds, 100, "time"},
+    {ProfileEvent::kSimulatedTimeLower, ProfileUnit::kMicroseconds, 90, "lower"},
+    {ProfileEvent::kSimulatedTimeUpper, ProfileUnit::kMicroseconds, 120, "upper"},
+    {ProfileEvent::kInputFill, ProfileUnit::kBytes, 1000, "first core"},
+    {ProfileEvent::kInputFill, ProfileUnit::kBytes, 500, "second core"},
+    {ProfileEvent::kOutputSpill, ProfileUnit::kBytes, 7, "out"},
+    {ProfileEvent::kIntermediateFill, ProfileUnit::kBytes, 30, "fill"},
+    {ProfileEvent::kIntermediateSpill, ProfileUnit::kBytes, 20, "spill"},
+    {ProfileEvent::kUncostedOps, ProfileUnit::kMicroseconds, 5, "count"},
+    {ProfileEvent::kUncostedOp, ProfileUnit::kMicroseconds, 0, "q.rope:RotaryEmbedding : OpId_90"},
+    {ProfileEvent::kUncostedOp, ProfileUnit::kMicroseconds, 0, "OpId_3"},
+    {ProfileEvent::kUncostedOp, ProfileUnit::kMicroseconds, 0, nullptr},
+    {static_cast<ProfileEvent>(4711), static_cast<ProfileUnit>(99), 1, "of a later version"},
+};
+
+TEST_F(FakePhone, AnEstimateIsAddedUpFromItsEvents) {
+  record_->has_profiles = true;
+  record_->events = kEvents;
+  {
+    const auto profile = Profile::create(device_->backend());
+    ASSERT_TRUE(profile.ok()) << profile.error().message;
+    EXPECT_EQ(record_->profiles, 1);
+    const auto estimate = profile->read_estimate();
+    ASSERT_TRUE(estimate.ok()) << estimate.error().message;
+    ASSERT_TRUE(estimate->has_value());
+    const Estimate expected = {100, 90, 120, 1500,
+                               7,   20, 30,  {"q.rope:RotaryEmbedding", "unnamed", "unnamed", "unnamed", "unnamed"}};
+    EXPECT_EQ(**estimate, expected);
+    record_->events.clear();
+    EXPECT_FALSE(profile->read_estimate()->has_value()) << "nothing about the chip";
+    record_->events = {kEvents[0]};
+    EXPECT_FALSE(profile->read_estimate()->has_value()) << "a heading and nothing below it";
+  }
+  EXPECT_EQ(record_->profiles, 0);
+}
+
+TEST_F(FakePhone, ProfilesThatMakeNoSenseAreErrors) {
+  const auto refused = Profile::create(device_->backend());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(test::says(refused.error(), {"creating a profile"}));
+  EXPECT_FALSE(Profile::create(nullptr).ok());
+  record_->has_profiles = true;
+  const auto profile = Profile::create(device_->backend());
+  ASSERT_TRUE(profile.ok()) << profile.error().message;
+  record_->events = kEvents;
+  record_->events_loop = true;  // 14 below each of 14, and so on.
+  auto estimate = profile->read_estimate();
+  ASSERT_FALSE(estimate.ok());
+  EXPECT_TRUE(test::says(estimate.error(), {"events of a profile"}));
+  record_->events_loop = false;
+  record_->more_events = 0xfffffff0;
+  EXPECT_FALSE(profile->read_estimate().ok());
+  record_->more_events = 0;
+  record_->events[9].value = uint64_t{1} << 60;
+  estimate = profile->read_estimate();
+  ASSERT_FALSE(estimate.ok());
+  EXPECT_TRUE(test::says(estimate.error(), {"ops without a cost"}));
 }
 
 TEST_F(FakePhone, AVoteIsCastAndTakenBack) {

@@ -49,8 +49,8 @@ TEST_P(QnnLoweringArchitectures, OpsAndDecodersInAProcessOfItsOwn) {
 
 // V79 is what the tests of this process work for.
 INSTANTIATE_TEST_SUITE_P(All, QnnLoweringArchitectures,
-                         ::testing::Values(Target{"V69", "36"}, Target{"V73", "43"}, Target{"V75", "57"},
-                                           Target{"V81", "87"}),
+                         ::testing::Values(Target{"V68", "30"}, Target{"V69", "36"}, Target{"V73", "43"},
+                                           Target{"V75", "57"}, Target{"V81", "87"}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // The decoders above show that the lowering goes round it; this, that nothing else falls into it.

@@ -114,6 +114,42 @@ abi::ErrorHandle get_platform(abi::Handle, abi::PlatformInfo** info) {
   return 0;
 }
 
+// Events are known by their place in the record, from 1 on.
+abi::ErrorHandle list_events(const abi::ProfileEventId** events, uint32_t* count) {
+  static std::vector<abi::ProfileEventId> ids;
+  ids.clear();
+  for (size_t i = 0; i < record.events.size(); ++i) ids.push_back(i + 1);
+  *events = ids.data();
+  *count = static_cast<uint32_t>(ids.size()) + record.more_events;
+  return abi::kSuccess;
+}
+
+void add_profiles(abi::CoreTable& t) {
+  t.profile_create = [](abi::Handle, abi::ProfileLevel, abi::Handle* profile) {
+    if (!record.has_profiles) return abi::ErrorHandle{1000};
+    ++record.profiles;
+    return create_one(profile);
+  };
+  t.profile_free = [](abi::Handle) {
+    --record.profiles;
+    return abi::kSuccess;
+  };
+  t.profile_get_events = [](abi::Handle, const abi::ProfileEventId** events, uint32_t* count) {
+    return list_events(events, count);
+  };
+  t.profile_get_sub_events = [](abi::ProfileEventId, const abi::ProfileEventId** events, uint32_t* count) {
+    if (record.events_loop) return list_events(events, count);
+    *events = nullptr;
+    *count = 0;
+    return abi::kSuccess;
+  };
+  t.profile_get_event_data = [](abi::ProfileEventId event, abi::ProfileEventData* data) {
+    if (event == 0 || event > record.events.size()) return abi::ErrorHandle{1000};
+    *data = record.events[event - 1];
+    return abi::kSuccess;
+  };
+}
+
 abi::CoreProvider make_provider() {
   abi::CoreProvider provider = {};
   provider.backend_id = abi::kHtpBackendId;
@@ -153,6 +189,7 @@ abi::CoreProvider make_provider() {
   t.graph_execute = execute;
   t.memory_register = register_memory;
   t.memory_deregister = deregister_memory;
+  add_profiles(t);
   return provider;
 }
 

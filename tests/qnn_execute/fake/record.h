@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/qnn/api/abi_power.h"
+#include "backends/qnn/api/abi_profile.h"
 
 namespace tandem::qnn::test {
 
@@ -19,6 +20,12 @@ struct FakePhoneRecord {
   bool refuse_groups = false;
   bool refuse_power = false;
   uint64_t refuse_sharing = 0;  // An error code.
+  // Profiles: events at the top, and below each of them all of them again if it is a loop.
+  bool has_profiles = false;
+  std::vector<abi::ProfileEventData> events = {};
+  bool events_loop = false;
+  uint32_t more_events = 0;  // Claimed beyond those.
+  int profiles = 0;          // That live.
 };
 
 }  // namespace tandem::qnn::test

@@ -10,9 +10,17 @@ namespace {
 
 using abi::ProfileEvent;
 
-// Deeper than the library nests; it guards against a loop.
+// Deeper than the library nests, and more than it has to say of a graph; they guard against a loop.
 constexpr int kMaxDepth = 6;
 constexpr uint32_t kMaxEvents = 1 << 20;
+
+// "layers.0.attention.q.rope:RotaryEmbedding : OpId_90" without the number, which says nothing outside of the library.
+std::string op_name(const char* identifier) {
+  std::string name = identifier != nullptr ? identifier : "";
+  if (const size_t number = name.rfind(" : OpId_"); number != std::string::npos) name.resize(number);
+  const bool is_own = name.starts_with("OpId_");  // An op that the library has put in.
+  return name.empty() || is_own ? "unnamed" : name;
+}
 
 // Walks the tree of events and adds up what the estimate is made of.
 class EstimateReader {
@@ -27,14 +35,17 @@ class EstimateReader {
     }
     TANDEM_TRY(walk(events, count, 0));
     if (!found_ || estimate_.us == 0) return std::optional<Estimate>();
+    if (uncosted_ > kMaxEvents) return internal_error("QNN counts {} ops without a cost", uncosted_);
+    if (uncosted_ > estimate_.uncosted_ops.size()) estimate_.uncosted_ops.resize(uncosted_, op_name(nullptr));
     return std::optional<Estimate>(std::move(estimate_));
   }
 
  private:
   Status walk(const abi::ProfileEventId* events, uint32_t count, int depth) {
-    if (count > kMaxEvents || (count > 0 && events == nullptr)) {
-      return internal_error("QNN lists {} events of a profile", count);
+    if (count > kMaxEvents - seen_ || (count > 0 && events == nullptr)) {
+      return internal_error("QNN lists {} events of a profile", seen_ + uint64_t{count});
     }
+    seen_ += count;
     for (const abi::ProfileEventId event : std::span(events, count)) {
       abi::ProfileEventData data = {};
       if (const auto result = core_.profile_get_event_data(event, &data); result != abi::kSuccess) {
@@ -60,15 +71,16 @@ class EstimateReader {
       case ProfileEvent::kOutputSpill: estimate_.ddr_write_bytes += data.value; return;
       case ProfileEvent::kIntermediateFill: estimate_.fill_bytes += data.value; return;
       case ProfileEvent::kIntermediateSpill: estimate_.spill_bytes += data.value; return;
-      case ProfileEvent::kUncostedOp:
-        estimate_.uncosted_ops.emplace_back(data.identifier != nullptr ? data.identifier : "");
-        return;
+      case ProfileEvent::kUncostedOps: uncosted_ = data.value; return;
+      case ProfileEvent::kUncostedOp: estimate_.uncosted_ops.push_back(op_name(data.identifier)); return;
       default: return;
     }
   }
 
   const abi::CoreTable& core_;
   Estimate estimate_;
+  uint32_t seen_ = 0;
+  uint64_t uncosted_ = 0;  // As counted; not all have to be named.
   bool found_ = false;
 };
 
@@ -83,7 +95,8 @@ Result<Profile> Profile::create(std::shared_ptr<const Backend> backend) {
   }
   Profile profile(std::move(backend));
   const ErrorListener listener;
-  const auto result = core.profile_create(profile.backend_->handle(), abi::ProfileLevel::kBasic, &profile.handle_);
+  // The basic level counts ops without a cost; this one names them too.
+  const auto result = core.profile_create(profile.backend_->handle(), abi::ProfileLevel::kDetailed, &profile.handle_);
   if (result != abi::kSuccess) return describe_error(result, "creating a profile", listener.said());
   return profile;
 }
