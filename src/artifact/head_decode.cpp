@@ -286,8 +286,8 @@ class Decoder {
     for (flatbuffers::uoffset_t i = 0; i < size_of(o.inputs()); ++i) op.inputs.push_back(o.inputs()->Get(i));
     for (flatbuffers::uoffset_t i = 0; i < size_of(o.outputs()); ++i) op.outputs.push_back(o.outputs()->Get(i));
     const bool quantizes = o.quantize_input() || o.wide_input();
-    op.attributes = {o.eps(),    o.weight_offset(), o.factor(),      o.softcap(), o.head_dim(),  o.interleaved(),
-                     o.window(), quantizes,         o.transpose_b(), o.on_host(), o.wide_input()};
+    op.attributes = {o.eps(),    o.weight_offset(), o.factor(),      o.softcap(), o.head_dim(),   o.interleaved(),
+                     o.window(), quantizes,         o.transpose_b(), o.on_host(), o.wide_input(), o.candidates()};
     return op;
   }
 

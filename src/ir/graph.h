@@ -94,8 +94,10 @@ enum class OpKind : uint8_t {
   kAddVector = 25,  // (x[N, W], vector[W]) -> like x
   kConcat = 26,     // (x0[N, W0], x1[N, W1], ...) -> [N, W0 + W1 + ...]
   kCodeAttention = 27,  // Attention over caches in u8 with codes for queries and weights too: ir/fake_quant.h
+  kRescore = 28,  // (logits[N, V], x[N, K], table[V, K]) -> like logits; the `candidates` largest of each row become
+                  // softcap(factor * x . table), the first ones where equal logits compete; by the CPU (on_host)
 };
-inline constexpr int kOpKindCount = 28;
+inline constexpr int kOpKindCount = 29;
 constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || kind == OpKind::kCodeAttention; }
 
 // Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
@@ -103,8 +105,8 @@ struct OpAttributes {
   float eps = 0.0f;            // Norms.
   float weight_offset = 0.0f;  // RmsNorm: added to each weight (1 for Gemma).
   float factor = 1.0f;         // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention and Softmax:
-                               // what scores are multiplied by.
-  float softcap = 0.0f;        // Attention: cap on the scores before the mask, 0 for none.
+                               // what scores are multiplied by; Rescore: what products are.
+  float softcap = 0.0f;        // Attention: cap on the scores before the mask; Rescore: on the logits; 0 for none.
   int64_t head_dim = 0;        // Rope, StoreKv, Attention, SplitHeads.
   bool interleaved = false;    // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
   // Attention: position j is seen from position p only if p - j < window; 0 for no limit. With a window the caches may
@@ -112,8 +114,9 @@ struct OpAttributes {
   int64_t window = 0;
   bool quantize_input = false;  // Linear: x is rounded to int8 per row, with a scale of its own, before the product.
   bool transpose_b = false;     // MatMul.
-  bool on_host = false;         // Embedding: looked up by the CPU in the mapped file, whatever the back end.
+  bool on_host = false;         // Embedding, Rescore: by the CPU, in the mapped file, whatever the back end.
   bool wide_input = false;      // Linear with quantize_input: to 16 bits instead of 8 (ir/fake_quant.h).
+  int64_t candidates = 0;       // Rescore.
 
   bool operator==(const OpAttributes&) const = default;
 };

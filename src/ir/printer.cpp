@@ -39,6 +39,7 @@ std::string attributes_of(const OpAttributes& a) {
   if (a.quantize_input) text += a.wide_input ? " quantize_input=int16" : " quantize_input";
   if (a.transpose_b) text += " transpose_b";
   if (a.on_host) text += " on_host";
+  if (a.candidates != 0) text += fmt::format(" candidates={}", a.candidates);
   return text;
 }
 
