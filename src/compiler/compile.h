@@ -59,6 +59,8 @@ struct CompileOptions {
   Recipe recipe;
   std::optional<KvFormat> kv;                   // Instead of the recipe's.
   std::optional<ActivationFormat> activations;  // The same; the recipe's rules still win.
+  std::optional<WeightSpec> head = {};          // The same.
+  std::optional<int> rescore = {};
   CalibrationOptions calibration;
   NpuOptions npu;
   int threads = 0;  // 0: all cores.

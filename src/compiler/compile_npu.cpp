@@ -95,7 +95,7 @@ class NpuCompiler {
     form_.f16 = computes_in_f16(job_.recipe());
     form_.split_heads = npu_.split_heads;
     form_.trace = npu_.trace;
-    form_.embedding_on_host = embedding_on_host(job_.plan());
+    form_.embedding_on_host = embedding_on_host(job_.plan(), job_.recipe());
     const size_t weight_sets = shares_weights() ? 1 : job_.shapes().size();
     TANDEM_ASSIGN(shards_, plan_shards(job_.plan(), job_.recipe(), {npu_.shards, weight_sets}));
     ir::Graph on_host;
@@ -105,7 +105,9 @@ class NpuCompiler {
       set_weight_format(table, job_.recipe().spec_for("embedding"));
       on_host.add(std::move(table));
     }
-    TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob()));
+    // Rescoring reads hundreds of rows for each token; each should be in one place.
+    const WeightLayout layout = job_.recipe().rescore.value_or(0) > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
+    TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob(), layout));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
     return ok_status();

@@ -63,7 +63,8 @@ inline NpuFile write_npu_file(const TempFolder& folder, const std::string& name,
                                      pool);
   EXPECT_TRUE(calibration.ok()) << calibration.error().message;
   if (!calibration.ok()) return file;
-  const StaticMethods form{job.shapes(), false, wish.split_heads, wish.trace, embedding_on_host(job.plan())};
+  const StaticMethods form{job.shapes(), false, wish.split_heads, wish.trace,
+                           embedding_on_host(job.plan(), job.recipe())};
   auto methods = build_static_methods(job.plan(), job.recipe(), form, calibration->table, {});
   EXPECT_TRUE(methods.ok()) << methods.error().message;
   if (!methods.ok()) return file;
