@@ -101,6 +101,7 @@ void summarize(const Options& o, const std::string& recipe, const CompileReport&
        8.0 * static_cast<double>(report.weight_bytes) / static_cast<double>(report.parameters), recipe,
        kv_format_name(report.kv), report.context);
   note("  methods {}{}", methods, report.one_weight_set ? ", one set of weights" : "");
+  if (report.rescored > 0) note("  head in 4 bits; the CPU computes the {} largest logits again", report.rescored);
   for (const std::string& shard : report.shards) note("  {}", shard);
   for (const auto& stage : report.stages) note("  {:<20} {:>8}", stage.name, format_seconds(stage.seconds));
   if (report.wide_layers > 0 || !report.open_layers.empty()) {

@@ -106,7 +106,8 @@ class NpuCompiler {
       on_host.add(std::move(table));
     }
     // Rescoring reads hundreds of rows for each token; each should be in one place.
-    const WeightLayout layout = job_.recipe().rescore.value_or(0) > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
+    job_.report().rescored = job_.recipe().rescore.value_or(0);
+    const WeightLayout layout = job_.report().rescored > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
     TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob(), layout));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
