@@ -58,10 +58,6 @@ void unpack_row(const RowTable& table, int64_t row, float* out) {
   for (int64_t col = 0; col < table.cols; ++col) out[col] = scale * static_cast<float>(codes[col]);
 }
 
-void RescoreInput::reserve(int64_t cols) {
-  codes.reserve(static_cast<size_t>((cols + kColAlign - 1) / kColAlign * kColAlign));
-}
-
 void RescoreInput::set(const float* x, int64_t cols) {
   float largest = 0.0f;
   bool is_finite = true;

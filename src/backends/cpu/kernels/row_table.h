@@ -33,8 +33,7 @@ struct RescoreInput {
   std::vector<int16_t> codes;  // Padded with zeros like a row.
   double scale = 0.0;
 
-  // Room for the longest row is made once. Not-a-number makes every product so.
-  void reserve(int64_t cols);
+  // Not-a-number makes every product so.
   void set(const float* x, int64_t cols);
 };
 float multiply_row(const RowTable& table, int64_t row, const RescoreInput& x);
