@@ -33,8 +33,9 @@ struct Range {
 // How a weight's numbers lie in memory. Stored in artifacts: only append.
 enum class WeightLayout : uint8_t {
   kPanel16 = 0,  // backends/cpu/kernels/packed_matrix.h
+  kRows = 1,     // backends/cpu/kernels/row_table.h; int8 only
 };
-inline constexpr int kWeightLayoutCount = 1;
+inline constexpr int kWeightLayoutCount = 2;
 std::string_view weight_layout_name(WeightLayout layout);
 
 struct WeightEntry {

@@ -288,7 +288,7 @@ class Decoder {
     const bool quantizes = o.quantize_input() || o.wide_input();
     op.attributes = {o.eps(),         o.weight_offset(), o.factor(), o.softcap(),     o.head_dim(),
                      o.interleaved(), o.window(),        quantizes,  o.transpose_b(), o.on_host(),
-                     o.wide_input(),  o.axis(),          o.begin()};
+                     o.wide_input(),  o.axis(),          o.begin(),  o.candidates()};
     return op;
   }
 

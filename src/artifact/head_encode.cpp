@@ -32,7 +32,7 @@ Offset<fbs::Method> encode_method(FlatBufferBuilder& b, const ir::Graph& graph) 
     const ir::OpAttributes& a = op.attributes;
     ops.push_back(fbs::CreateOp(b, static_cast<uint8_t>(op.kind), inputs, outputs, a.eps, a.weight_offset, a.factor,
                                 a.softcap, a.head_dim, a.interleaved, a.window, a.quantize_input && !a.wide_input,
-                                a.transpose_b, a.on_host, a.wide_input, a.axis, a.begin));
+                                a.transpose_b, a.on_host, a.wide_input, a.axis, a.begin, a.candidates));
   }
   const auto name = b.CreateString(graph.name);
   const auto tensor_vector = b.CreateVector(tensors);

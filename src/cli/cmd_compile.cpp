@@ -32,6 +32,8 @@ struct Options {
   std::string recipe = "w4";
   std::string kv;
   std::string activations;
+  std::string head;
+  int rescore = -1;
   std::string config = "config.json";
   int threads = 0;
   bool dump_ir = false;
@@ -63,6 +65,8 @@ CompileOptions to_compile_options(const Options& o) {
   options.recipe = value_or_fail(Recipe::load(o.recipe));
   if (!o.kv.empty()) options.kv = value_or_fail(parse_kv_format(o.kv));
   if (!o.activations.empty()) options.activations = value_or_fail(parse_activation_format(o.activations));
+  if (!o.head.empty()) options.head = value_or_fail(parse_weight_spec(o.head));
+  if (o.rescore >= 0) options.rescore = o.rescore;
   options.calibration = o.calibration;
   if (!o.calib_range.empty()) {
     options.calibration.method = value_or_fail(parse_range_method(o.calib_range));
@@ -104,6 +108,7 @@ void summarize(const Options& o, const std::string& recipe, const CompileReport&
        8.0 * static_cast<double>(report.weight_bytes) / static_cast<double>(report.parameters), recipe,
        kv_format_name(report.kv), report.context);
   note("  methods {}{}", methods, report.one_weight_set ? ", one set of weights" : "");
+  if (report.rescored > 0) note("  head in 4 bits; the CPU computes the {} largest logits again", report.rescored);
   for (const std::string& shard : report.shards) note("  {}", shard);
   for (const auto& stage : report.stages) note("  {:<20} {:>8}", stage.name, format_seconds(stage.seconds));
   if (report.wide_layers > 0 || !report.open_layers.empty()) {
@@ -174,6 +179,12 @@ void add_npu_options(CLI::App& command, Options& o) {
       ->check(whole_number(1))
       ->group(npu);
   command
+      .add_option("--rescore", o.rescore,
+                  "The CPU computes so many of the largest logits of an lpbq4 head again, from the embedding's int8 "
+                  "rows; default: 256 where head and embedding are tied; 0: none")
+      ->check(whole_number(0, kMaxRescore))
+      ->group(npu);
+  command
       .add_option("--attention", o.attention,
                   "How decode and prefill compute attention, such as gqa+kv,sha+k; default: what is fastest")
       ->delimiter(',')
@@ -242,6 +253,11 @@ void add_compile_command(CLI::App& app) {
                    "How a CPU rounds the input of quantized layers: int8, int16, or auto (16 bits where int8 loses "
                    "much on the text of --calib); default: the recipe's")
       ->check(accepted_by(parse_activation_format));
+  command
+      ->add_option("--head", o->head,
+                   "How the LM head is stored: fp32, fp16, bf16, int8, lpbq4; default: the recipe's, on an NPU lpbq4 "
+                   "with w4 where its logits can be rescored")
+      ->check(accepted_by(parse_weight_spec));
   command->add_option("--threads", o->threads, "Threads; 0, the default: one per core")
       ->check(whole_number(0, kMaxThreads));
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();

@@ -182,6 +182,10 @@ void report_text(const Artifact& artifact, bool verified) {
   std::map<std::string, size_t> roundings;
   for (const auto& [weight, format] : activations_of(h.methods.front())) ++roundings[format];
   for (const auto& [format, count] : roundings) show("inputs     {}: {} layers", format, count);
+  for (const ir::Op& op : h.methods.front().ops) {
+    if (op.kind != ir::OpKind::kRescore) continue;
+    show("rescored   the {} largest logits, by the CPU", op.attributes.candidates);
+  }
   show("text       {}, {}", h.text.has_tokenizer ? "tokenizer" : "no tokenizer",
        h.text.chat_template.empty() ? "no chat template" : "chat template");
   for (const Figure& f : h.figures) {

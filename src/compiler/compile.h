@@ -63,6 +63,8 @@ struct CompileOptions {
   Recipe recipe;
   std::optional<KvFormat> kv;                   // Instead of the recipe's.
   std::optional<ActivationFormat> activations;  // The same; the recipe's rules still win.
+  std::optional<WeightSpec> head = {};          // The same.
+  std::optional<int> rescore = {};
   CalibrationOptions calibration;
   NpuOptions npu;
   int threads = 0;  // 0: all cores.
@@ -89,6 +91,7 @@ struct CompileReport {
   bool one_weight_set = true;   // Shared by all methods.
   int64_t rounding_layers = 0;  // Linear layers of a CPU's file that round their input,
   int64_t wide_layers = 0;      // and those among them that do to 16 bits.
+  int64_t rescored = 0;         // Logits that the CPU computes again, of an NPU's file.
   // Layers whose activations the recipe left open, and what the output of each keeps with int8.
   struct OpenLayer {
     std::string name;

@@ -84,7 +84,7 @@ class NpuCompiler {
     form_.variant = choose_graph_variant(job_.target(), job_.plan(), job_.recipe(), job_.shapes());
     TANDEM_TRY(apply_attention_options(npu_.decode_attention, npu_.prefill_attention, job_.shapes(), form_.variant));
     form_.trace = npu_.trace;
-    form_.embedding_on_host = embedding_on_host(job_.plan());
+    form_.embedding_on_host = embedding_on_host(job_.plan(), job_.recipe());
     const size_t weight_sets = shares_weights() ? 1 : job_.shapes().size();
     TANDEM_ASSIGN(shards_, plan_shards(job_.plan(), job_.recipe(), {npu_.shards, weight_sets}));
     ir::Graph on_host;
@@ -94,7 +94,10 @@ class NpuCompiler {
       set_weight_format(table, job_.recipe().spec_for("embedding"));
       on_host.add(std::move(table));
     }
-    TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob()));
+    // Rescoring reads hundreds of rows for each token; each should be in one place.
+    job_.report().rescored = job_.recipe().rescore.value_or(0);
+    const WeightLayout layout = job_.report().rescored > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
+    TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob(), layout));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
     if (npu_.estimate && !job_.target().is_simulated) {

@@ -21,6 +21,8 @@ std::string segment_of(std::string_view name) {
 
 class FilePlanner {
  public:
+  explicit FilePlanner(WeightLayout layout) : layout_(layout) {}
+
   Result<FilePlan> run(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer) {
     for (const ir::Graph& graph : methods) {
       for (const ir::Tensor& tensor : graph.tensors) TANDEM_TRY(place(tensor));
@@ -55,6 +57,7 @@ class FilePlanner {
       WeightEntry entry;
       entry.name = tensor.name;
       entry.format = tensor.format;
+      entry.layout = layout_;
       entry.block = tensor.block;
       entry.rows = tensor.shape[0];
       entry.cols = tensor.shape[1];
@@ -71,6 +74,7 @@ class FilePlanner {
     return ok_status();
   }
 
+  WeightLayout layout_;
   FilePlan plan_;
   std::map<std::string, size_t> index_;
   std::set<std::string> placed_;
@@ -90,8 +94,8 @@ std::vector<PlannedSegment> FilePlan::planned_segments() const {
   return planned;
 }
 
-Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer) {
-  return FilePlanner().run(methods, std::move(tokenizer));
+Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer, WeightLayout layout) {
+  return FilePlanner(layout).run(methods, std::move(tokenizer));
 }
 
 }  // namespace tandem

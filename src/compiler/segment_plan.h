@@ -30,7 +30,9 @@ struct FilePlan {
 };
 
 // One segment per layer, so that whoever reads or checks the file can take it layer by layer. All weights and vectors
-// of the methods' graphs are placed; the same name in several methods is one weight.
-Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer);
+// of the methods' graphs are placed; the same name in several methods is one weight. `layout` is that of all
+// weights: panels to multiply with, or rows to look up.
+Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer,
+                           WeightLayout layout = WeightLayout::kPanel16);
 
 }  // namespace tandem

@@ -189,7 +189,9 @@ Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shar
 Result<ir::Graph> extract_head(const ir::Graph& method) {
   const std::vector<int64_t> places = places_of(method);
   std::vector<bool> taken(method.ops.size(), false);
-  for (size_t i = 0; i < method.ops.size(); ++i) taken[i] = places[i] == kBehind;
+  for (size_t i = 0; i < method.ops.size(); ++i) {
+    taken[i] = places[i] == kBehind && !method.ops[i].attributes.on_host;
+  }
   return extract(method, taken, "head");
 }
 

@@ -12,6 +12,8 @@ namespace {
 // left to the CPU but tokens and masks.
 constexpr int64_t kLargestNpuEmbedding = int64_t{32} << 20;
 
+bool is_large_embedding(const ModelPlan& plan) { return plan.vocab_size * plan.hidden_size * 2 > kLargestNpuEmbedding; }
+
 bool contains(const auto& list, const auto& item) { return std::ranges::find(list, item) != list.end(); }
 
 Status check_formats(const Target& target, const ModelPlan& plan, const Recipe& recipe) {
@@ -85,6 +87,54 @@ Status check_activations(const Target& target, const ModelPlan& plan, const Comp
   return ok_status();
 }
 
+// Why the CPU cannot rescore the logits of a head in few bits; "" if it can.
+std::string_view rescore_obstacle(const ModelPlan& plan, const Recipe& recipe) {
+  if (!plan.tied) return "the head is not tied to the embedding, whose rows the CPU has";
+  if (plan.family->head_bias) return "the head has a bias";
+  if (recipe.spec_for("embedding").format != WeightFormat::kI8) return "the embedding is not int8";
+  return {};
+}
+
+bool has_small_head(const ModelPlan& plan, const Recipe& recipe) {
+  const WeightSpec head = recipe.spec_for("head");
+  return head.format == WeightFormat::kLpbq4 && plan.hidden_size % head.block == 0;
+}
+
+// The head is read once for every token. In 4 bits that takes half of the time, and where the CPU has the rows of the
+// tied embedding at hand it makes up for the bits at next to no cost: there the preset w4 means the head too.
+Status resolve_head(const Target& target, const ModelPlan& plan, const CompileOptions& options, Recipe& recipe,
+                    std::vector<std::string>& notes) {
+  if (options.head) recipe.head = *options.head;
+  if (options.rescore) recipe.rescore = *options.rescore;
+  const bool asked = recipe.rescore.value_or(0) > 0;
+  if (!target.is_npu()) {
+    if (!asked) return ok_status();
+    return unsupported("rescoring logits is for NPU targets (see `tandem targets`), and {} is none; leave it out",
+                       target.name);
+  }
+  const std::string_view obstacle = rescore_obstacle(plan, recipe);
+  if (recipe == recipe_preset("w4") && !options.head && obstacle.empty() && is_large_embedding(plan) &&
+      contains(target.weight_formats, WeightFormat::kLpbq4) && plan.hidden_size % WeightSpec().block == 0) {
+    recipe.head = WeightSpec();
+  }
+  const bool is_small = has_small_head(plan, recipe);
+  if (asked && !is_small) {
+    return invalid_argument(
+        "only the logits of a head in lpbq4 are rescored, and this one is {}; use --head lpbq4, or "
+        "leave --rescore out",
+        weight_format_name(recipe.spec_for("head").format));
+  }
+  if (asked && !obstacle.empty()) {
+    return unsupported("the logits cannot be rescored: {}; leave --rescore out, or use --head int8", obstacle);
+  }
+  if (is_small && !recipe.rescore && !obstacle.empty()) {
+    notes.push_back(
+        fmt::format("the head has 4 bits, and its logits cannot be rescored: {}; --head int8 loses less", obstacle));
+  }
+  if (!recipe.rescore) recipe.rescore = is_small && obstacle.empty() ? kDefaultRescore : 0;
+  return ok_status();
+}
+
 Status check_methods(const Target& target, const CompileOptions& options, const std::vector<int64_t>& prefill) {
   if (!target.is_npu()) return ok_status();
   if (!prefill.empty() && !target.shares_weights && options.npu.share_weights && !options.npu.emulator) {
@@ -126,10 +176,13 @@ std::string_view npu_flag_of(const CompileOptions& options, bool reads_text) {
 
 bool computes_in_f16(const Recipe& recipe) { return !is_quantized(recipe.weights.format); }
 
-bool embedding_on_host(const ModelPlan& plan) { return plan.vocab_size * plan.hidden_size * 2 > kLargestNpuEmbedding; }
+bool embedding_on_host(const ModelPlan& plan, const Recipe& recipe) {
+  return is_large_embedding(plan) || recipe.rescore.value_or(0) > 0;
+}
 
 Status apply_target_rules(const Target& target, const ModelPlan& plan, const CompileOptions& options,
                           const std::vector<int64_t>& prefill, Recipe& recipe, std::vector<std::string>& notes) {
+  TANDEM_TRY(resolve_head(target, plan, options, recipe, notes));
   TANDEM_TRY(check_formats(target, plan, recipe));
   TANDEM_TRY(check_kv(target, options, recipe, notes));
   TANDEM_TRY(check_activations(target, plan, options, recipe, notes));
@@ -152,7 +205,7 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
     notes.push_back(fmt::format("\"{}\" takes 8 bits: its {} inputs are no multiple of the block of {}", weight.name,
                                 weight.cols, spec.block));
   }
-  if (!embedding_on_host(plan)) {
+  if (!embedding_on_host(plan, recipe)) {
     // In the graph it is a table in the encoding of its output: that rounds it, and nothing before it.
     TANDEM_ASSIGN(Glob exact, Glob::compile("embedding"));
     recipe.rules.push_back({std::move(exact), WeightSpec{WeightFormat::kF32, 0}});

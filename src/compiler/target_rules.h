@@ -10,14 +10,15 @@
 
 namespace tandem {
 
-// Settles `recipe` for the target: the KV format if nobody gave one, weights that a block does not divide. What was
-// changed is told in `notes`.
+// Settles `recipe` for the target: the KV format if nobody gave one, the head's format and rescoring, weights that a
+// block does not divide. What was changed is told in `notes`.
 Status apply_target_rules(const Target& target, const ModelPlan& plan, const CompileOptions& options,
                           const std::vector<int64_t>& prefill, Recipe& recipe, std::vector<std::string>& notes);
 
 // Whether activations are f16 (true) or integers with encodings, on an NPU.
 bool computes_in_f16(const Recipe& recipe);
-// Whether an NPU's compile leaves the embedding to the CPU: a table in 16 bits of its own would be too large.
-bool embedding_on_host(const ModelPlan& plan);
+// Whether an NPU's compile leaves the embedding to the CPU: a table in 16 bits of its own would be too large, or the
+// CPU needs the rows anyway, to rescore logits.
+bool embedding_on_host(const ModelPlan& plan, const Recipe& recipe);
 
 }  // namespace tandem

@@ -102,6 +102,11 @@ Result<std::unique_ptr<TestedModel>> open_checkpoint_model(const std::filesystem
     return invalid_argument("the phase device needs a compiled file; make one with `tandem compile {}`",
                             folder.string());
   }
+  if (options.recipe && options.recipe->rescore.value_or(0) > 0) {
+    return invalid_argument(
+        "logits are rescored in files for NPUs only; compile one and measure it with --checkpoint {} --phases qdq",
+        folder.string());
+  }
   TANDEM_ASSIGN(Checkpoint checkpoint, Checkpoint::open(folder, {options.config_name}));
   TANDEM_ASSIGN(auto quantized, FakeQuantCheckpoint::create(std::move(checkpoint),
                                                             options.recipe ? *options.recipe : *recipe_preset("w4")));

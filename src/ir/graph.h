@@ -96,8 +96,10 @@ enum class OpKind : uint8_t {
   kCodeAttention = 27,  // Attention over caches in u8 with codes for queries and weights too: ir/fake_quant.h
   kSlice = 28,          // (x) -> the part of x along `axis` from `begin` on, as long as the output is
   kMaskedSoftmax = 29,  // (scores, mask) -> Softmax of AddMask, whose sum is not rounded
+  kRescore = 30,  // (logits[N, V], x[N, K], table[V, K]) -> like logits; the `candidates` largest of each row become
+                  // softcap(factor * x . table), the first ones where equal logits compete; by the CPU (on_host)
 };
-inline constexpr int kOpKindCount = 30;
+inline constexpr int kOpKindCount = 31;
 constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || kind == OpKind::kCodeAttention; }
 
 // Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
@@ -105,8 +107,8 @@ struct OpAttributes {
   float eps = 0.0f;            // Norms.
   float weight_offset = 0.0f;  // RmsNorm: added to each weight (1 for Gemma).
   float factor = 1.0f;       // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention and softmaxes:
-                             // what scores are multiplied by.
-  float softcap = 0.0f;      // Attention: cap on the scores before the mask, 0 for none.
+                             // what scores are multiplied by; Rescore: what products are.
+  float softcap = 0.0f;      // Attention: cap on the scores before the mask; Rescore: on the logits; 0 for none.
   int64_t head_dim = 0;      // Rope, StoreKv, Attention, SplitHeads.
   bool interleaved = false;  // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
   // Attention: position j is seen from position p only if p - j < window; 0 for no limit. With a window the caches may
@@ -114,10 +116,11 @@ struct OpAttributes {
   int64_t window = 0;
   bool quantize_input = false;  // Linear: x is rounded to int8 per row, with a scale of its own, before the product.
   bool transpose_b = false;     // MatMul.
-  bool on_host = false;         // Embedding: looked up by the CPU in the mapped file, whatever the back end.
+  bool on_host = false;         // Embedding, Rescore: by the CPU, in the mapped file, whatever the back end.
   bool wide_input = false;      // Linear with quantize_input: to 16 bits instead of 8 (ir/fake_quant.h).
   int32_t axis = 0;             // Slice.
   int64_t begin = 0;            // Slice.
+  int64_t candidates = 0;       // Rescore.
 
   bool operator==(const OpAttributes&) const = default;
 };

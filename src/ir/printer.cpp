@@ -41,6 +41,7 @@ std::string attributes_of(const OpAttributes& a) {
   if (a.on_host) text += " on_host";
   if (a.axis != none.axis) text += fmt::format(" axis={}", a.axis);
   if (a.begin != none.begin) text += fmt::format(" begin={}", a.begin);
+  if (a.candidates != 0) text += fmt::format(" candidates={}", a.candidates);
   return text;
 }
 

@@ -6,14 +6,14 @@
 
 #include "base/error.h"
 #include "ir/fake_quant.h"
+#include "ir/verify_rescore.h"
 #include "ir/verify_tensor.h"
 
 namespace tandem::ir {
 namespace {
 
 // A thousand layers take half of these. Planners may be quadratic in them.
-constexpr size_t kMaxTensors = 1u << 16;
-constexpr size_t kMaxOps = 1u << 16;
+constexpr size_t kMaxTensors = 1u << 16, kMaxOps = 1u << 16;
 constexpr size_t kMaxConcat = 256;
 
 class Verifier {
@@ -353,6 +353,7 @@ class Verifier {
         return rows(out(0), in(0).shape[1]);
       case OpKind::kConcat: return concat();
       case OpKind::kSlice: return slice();
+      case OpKind::kRescore: return verify_rescore(graph_, *op_);
       default: return corrupt("is of an unknown kind");
     }
   }

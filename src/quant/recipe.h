@@ -54,6 +54,9 @@ struct Recipe {
   KvFormat kv = KvFormat::kFp16;
   DType mask = DType::kF32;    // kF32, kF16, kU16 or kU8
   DType logits = DType::kF32;  // kF32, kF16 or kU16
+  // So many of the head's largest logits are computed again from the embedding's int8 rows, where the two are tied: for
+  // NPUs and a head in 4 bits. Nothing: kDefaultRescore where that is possible (compiler/target_rules.h).
+  std::optional<int> rescore = {};
 
   // The name of a preset, or the path of a JSON file.
   static Result<Recipe> load(std::string_view preset_or_json_path);
@@ -71,6 +74,10 @@ struct Recipe {
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
+// docs/quantization.md has the perplexities behind it.
+inline constexpr int kDefaultRescore = 256;
+inline constexpr int kMaxRescore = 4096;
+
 // "fp32", "fp16", "bf16", "w8", "w4".
 std::span<const std::string_view> recipe_presets();
 std::optional<Recipe> recipe_preset(std::string_view name);
@@ -78,5 +85,6 @@ std::optional<Recipe> recipe_preset(std::string_view name);
 // For a command line's --kv and the like: the value, or an error that lists the possible ones.
 Result<KvFormat> parse_kv_format(std::string_view name);
 Result<ActivationFormat> parse_activation_format(std::string_view name);
+Result<WeightSpec> parse_weight_spec(std::string_view format);  // lpbq4 with its usual block.
 
 }  // namespace tandem

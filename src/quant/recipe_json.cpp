@@ -20,8 +20,8 @@ constexpr size_t kMaxRules = 1024;
 
 using Names = std::span<const std::string_view>;
 
-constexpr std::string_view kKeys[] = {"name",  "base",        "weights", "embedding", "head",
-                                      "rules", "activations", "kv",      "mask",      "logits"};
+constexpr std::string_view kKeys[] = {"name",        "base", "weights", "embedding", "head",   "rules",
+                                      "activations", "kv",   "mask",    "logits",    "rescore"};
 constexpr std::string_view kSpecKeys[] = {"format", "block"};
 constexpr std::string_view kRuleKeys[] = {"match", "format", "block", "activations"};
 constexpr std::string_view kFormats[] = {"lpbq4", "int8", "fp16", "bf16", "fp32"};
@@ -207,6 +207,14 @@ Result<ActivationFormat> parse_activation_format(std::string_view name) {
                           fmt::join(kActivations, ", "), suggestion(name, kActivations));
 }
 
+Result<WeightSpec> parse_weight_spec(std::string_view format) {
+  if (const auto known = weight_format_from_name(format)) {
+    return WeightSpec{*known, *known == WeightFormat::kLpbq4 ? WeightSpec().block : 0};
+  }
+  return invalid_argument("unknown weight format {} (possible: {}){}", quoted(format), fmt::join(kFormats, ", "),
+                          suggestion(format, kFormats));
+}
+
 Result<Recipe> Recipe::from_json(std::string_view text) {
   if (text.size() > kMaxFileBytes) return invalid_argument("recipe: larger than 1 MB");
   TANDEM_ASSIGN(const Json json, parse_json(text, "recipe"));
@@ -238,6 +246,12 @@ Result<Recipe> Recipe::from_json(std::string_view text) {
     } else if (key == "logits") {
       TANDEM_ASSIGN(const std::string word, word_of(value, where, kLogitsTypes));
       recipe.logits = *dtype_from_name(word);
+    } else if (key == "rescore") {
+      if (!value.is_number_integer() || value < 0 || value > kMaxRescore) {
+        return invalid_argument("recipe: \"rescore\" is {}, and should be a number of logits from 0 to {}",
+                                value.is_primitive() ? dump_json(value).substr(0, 64) : value.type_name(), kMaxRescore);
+      }
+      recipe.rescore = value.get<int>();
     }
   }
   return recipe;
@@ -260,6 +274,7 @@ std::string Recipe::to_json() const {
   json["kv"] = kv_format_name(kv);
   json["mask"] = dtype_name(mask);
   json["logits"] = dtype_name(logits);
+  if (rescore) json["rescore"] = *rescore;
   return dump_json(json, 2);
 }
 

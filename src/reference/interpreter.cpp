@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/half.h"
@@ -157,6 +158,7 @@ class Interpreter {
       case OpKind::kAddVector: return add_vector();
       case OpKind::kConcat: return concat();
       case OpKind::kSlice: return slice();
+      case OpKind::kRescore: return rescore();
     }
     return internal_error("unknown op");
   }
@@ -330,6 +332,38 @@ class Interpreter {
     for (int64_t i = 0; i < outer; ++i) {
       std::copy_n(x(0) + i * whole + op_->attributes.begin * inner, part, y() + i * part);
     }
+    return ok_status();
+  }
+
+  // The candidates of a row, largest first, and of equal logits the first.
+  static std::vector<int64_t> largest_of(std::span<const float> logits, int64_t count) {
+    std::vector<int64_t> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(
+        order, [&](int64_t a, int64_t b) { return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)]; });
+    order.resize(static_cast<size_t>(count));
+    return order;
+  }
+
+  Status rescore() {
+    const ir::OpAttributes& a = op_->attributes;
+    const int64_t vocabulary = width(0), dim = width(1);
+    std::copy_n(x(0), graph_.tokens * vocabulary, y());
+    std::vector<Status> failures(static_cast<size_t>(graph_.tokens));
+    pool_.run(graph_.tokens, [&](int64_t n, int) {
+      std::vector<float> row(static_cast<size_t>(dim));
+      const std::span<const float> logits(x(0) + n * vocabulary, static_cast<size_t>(vocabulary));
+      for (const int64_t token : largest_of(logits, a.candidates)) {
+        Status& failure = failures[static_cast<size_t>(n)];
+        failure = weights_.read_rows(in(2).name, token, 1, row.data());
+        if (!failure.ok()) return;
+        double sum = 0.0;
+        for (int64_t i = 0; i < dim; ++i) sum += double{x(1)[n * dim + i]} * double{row[static_cast<size_t>(i)]};
+        const float logit = static_cast<float>(sum) * a.factor;
+        y()[n * vocabulary + token] = a.softcap > 0.0f ? a.softcap * std::tanh(logit / a.softcap) : logit;
+      }
+    });
+    for (Status& failure : failures) TANDEM_TRY(std::move(failure));
     return ok_status();
   }
 

@@ -188,6 +188,8 @@ class Compile(CliTest):
             ((qwen3, "-o", self.folder / "no" / "x.tdm"), "no"),
             ((qwen3, "-o", self.output, "--recipe", "w5"), "w5"),
             ((qwen3, "-o", self.output, "--kv", "u7"), "u7"),
+            ((qwen3, "-o", self.output, "--head", "int4"), "lpbq4"),
+            ((qwen3, "-o", self.output, "--rescore", "9999"), "--rescore"),
             ((qwen3, "-o", self.output, "--mode", "turbo"), "turbo"),
             ((qwen3, "-o", self.output, "--mode", "kv", "--prefill", "8"), "--prefill"),
             ((qwen3, "-o", self.output, "--prefill", "9999"), "9999"),
@@ -1000,6 +1002,8 @@ class Npu(CliTest):
             (("--target", "sm8350"), "--recipe w8"),
             (("--target", "sm8350", "--recipe", "w8"), "--unshared"),
             (("--target", "sm8750", "--estimate-json", DEMO / "config.json"), "config.json"),
+            (("--target", "cpu", "--head", "lpbq4", "--rescore", "64"), "NPU targets"),
+            (("--target", "sm8750", "--rescore", "64"), "--head lpbq4"),
         ]
         for arguments, part in cases:
             if "99" in arguments:  # Planned once the library is there.
@@ -1010,6 +1014,14 @@ class Npu(CliTest):
                 self.assert_one_error(tandem("compile", DEMO, "-o", self.output, *arguments), part)
                 self.assertFalse(self.output.exists())
                 self.assertFalse(self.output.with_suffix(".tdm.work").exists())
+
+    def test_a_head_in_four_bits_is_rescored(self):
+        done = self.compile_demo("--emulator", "--head", "lpbq4", "--rescore", "64")
+        self.assertIn("64 largest logits", done.stderr)
+        self.assertIn("64 largest logits", self.ok("inspect", self.output).stdout)
+        recipe = json.loads(self.ok("inspect", self.output, "--json").stdout)["recipe"]
+        self.assertEqual((recipe["head"]["format"], recipe["rescore"]), ("lpbq4", 64))
+        self.assertEqual(len(self.run_demo()["tokens"]), 4)
 
     def test_compile_and_run_on_the_emulator(self):
         done = self.compile_demo("--emulator")

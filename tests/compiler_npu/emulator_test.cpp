@@ -155,6 +155,48 @@ TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
   }
 }
 
+// A head in four bits whose best logits the CPU computes again; with a factor (Granite) and a cap (Gemma 2).
+TEST(Emulator, TheBestLogitsAreRescored) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  constexpr int64_t kCandidates = 64;
+  for (const char* family : {"qwen3", "granite3_3", "gemma2"}) {
+    SCOPED_TRACE(family);
+    const auto checkpoint = test::golden_dir(family);
+    const auto prompt = prompt_of(family);
+    const auto vocabulary = static_cast<size_t>(test::OpenedModel(checkpoint).plan().vocab_size);
+    // kMaxRescore are all of these small vocabularies: a head in eight bits.
+    std::map<int, std::vector<float>> logits;
+    for (const int rescore : {1, static_cast<int>(kCandidates), kMaxRescore}) {
+      CompileOptions options = test::npu_options("w8");
+      options.head = WeightSpec();
+      options.rescore = rescore;
+      options.npu.shards = 2;
+      test::must_compile(checkpoint, folder / "x.tdm", options);
+      const auto artifact = Artifact::open(folder / "x.tdm");
+      ASSERT_TRUE(artifact.ok());
+      const ir::Graph& decode = artifact->head().methods[0];
+      EXPECT_EQ(decode.ops.back().kind, ir::OpKind::kRescore);
+      EXPECT_EQ(decode.at(*decode.find("head")).format, WeightFormat::kLpbq4);
+      logits[rescore] = test::device_logits(folder / "x.tdm", prompt);
+      const auto qdq = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kQdq, prompt);
+      EXPECT_GE(log_sqnr(family, qdq, logits[rescore]), kNoiseOfFourLayers);
+    }
+    const std::vector<float>& all = logits[kMaxRescore];
+    for (size_t row = 0; row < prompt.size(); ++row) {
+      const auto equal = [&](const std::vector<float>& some) {
+        int64_t count = 0;
+        for (size_t i = row * vocabulary; i < (row + 1) * vocabulary; ++i) count += some[i] == all[i] ? 1 : 0;
+        return count;
+      };
+      EXPECT_GE(equal(logits[kCandidates]), kCandidates) << "row " << row;
+      EXPECT_LT(equal(logits[1]), kCandidates) << "row " << row;
+    }
+    const double few = log_sqnr("1 rescored, against all", all, logits[1]);
+    EXPECT_GE(log_sqnr("64 rescored, against all", all, logits[kCandidates]), few);
+  }
+}
+
 TEST(Emulator, TracesAreOutputsOfTheFile) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;

@@ -216,7 +216,7 @@ TEST(StaticPasses, HaveOneJobEach) {
                 after.emplace(pass, g);
               }).ok());
   EXPECT_EQ(names, (std::vector<std::string>{"build", "split_bias", "expand_silu", "expand_attention", "settle_outputs",
-                                             "place_embedding", "set_encodings"}));
+                                             "place_embedding", "set_encodings", "rescore_logits"}));
   EXPECT_EQ(count(after["build"], OpKind::kAddVector), 0);
   EXPECT_EQ(count(after["split_bias"], OpKind::kAddVector), 6) << "q, k and v of two layers";
   for (const ir::Op& op : after["split_bias"].ops) {

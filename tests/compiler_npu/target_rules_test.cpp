@@ -184,6 +184,68 @@ TEST(TargetRules, ActivationsHave16BitsOnAnNpu) {
   EXPECT_EQ(settle("cpu", "w4", options).recipe.activations, ActivationFormat::kInt16);
 }
 
+TEST(TargetRules, AHeadInFourBitsIsRescored) {
+  CompileOptions options;
+  options.head = WeightSpec();
+  const Settled settled = settle("sm8750", "w8", options);
+  ASSERT_TRUE(settled.status.ok()) << settled.status.error().message;
+  EXPECT_TRUE(settled.notes.empty());
+  EXPECT_EQ(settled.recipe.spec_for("head"), WeightSpec());
+  EXPECT_EQ(settled.recipe.rescore, kDefaultRescore);
+  EXPECT_EQ(settled.recipe.spec_for("embedding").format, WeightFormat::kI8) << "the CPU's table, however small";
+  // Unless somebody says how many, or none.
+  EXPECT_EQ(settle("sm8750", R"({"base": "w4", "head": "lpbq4"})").recipe.rescore, kDefaultRescore);
+  EXPECT_EQ(settle("sm8750", R"({"base": "w4", "head": "lpbq4", "rescore": 64})").recipe.rescore, 64);
+  options.rescore = 0;
+  const Settled none = settle("sm8750", "w8", options);
+  EXPECT_EQ(none.recipe.rescore, 0);
+  EXPECT_EQ(none.recipe.spec_for("embedding").format, WeightFormat::kF32) << "in the graph";
+  // A small table is in the graph, and then the preset's head has 8 bits. A CPU leaves the recipe as it is.
+  EXPECT_EQ(settle("sm8750", "w4").recipe.spec_for("head").format, WeightFormat::kI8);
+  EXPECT_EQ(settle("sm8750", "w4").recipe.rescore, 0);
+  EXPECT_EQ(settle("cpu", "w4").recipe, *recipe_preset("w4"));
+}
+
+TEST(TargetRules, WhereTheCpuHasTheTableW4MeansTheHeadToo) {
+  const test::OpenedModel model(test::golden_dir("qwen3"));
+  ModelPlan plan = model.plan();
+  plan.vocab_size = 1'000'000;
+  const auto settle_large = [&](const char* target, Recipe recipe, const CompileOptions& options = {}) {
+    std::vector<std::string> notes;
+    const Status status = apply_target_rules(**find_target(target), plan, options, {}, recipe, notes);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+    return recipe;
+  };
+  EXPECT_EQ(settle_large("sm8750", *recipe_preset("w4")).spec_for("head"), WeightSpec());
+  EXPECT_EQ(settle_large("sm8750", *recipe_preset("w4")).rescore, kDefaultRescore);
+  // What somebody wrote down is what he gets.
+  CompileOptions options;
+  options.head = WeightSpec{WeightFormat::kI8, 0};
+  EXPECT_EQ(settle_large("sm8750", *recipe_preset("w4"), options).spec_for("head").format, WeightFormat::kI8);
+  EXPECT_EQ(settle_large("sm8750", test::parse_recipe(R"({"base": "w4"})")).spec_for("head").format, WeightFormat::kI8);
+  EXPECT_EQ(settle_large("sm8750", *recipe_preset("w8")).rescore, 0);
+  // Without the rows of the head at hand it stays as it was.
+  plan.tied = false;
+  EXPECT_EQ(settle_large("sm8750", *recipe_preset("w4")).spec_for("head").format, WeightFormat::kI8);
+}
+
+TEST(TargetRules, RescoringThatIsNotPossibleIsRefused) {
+  CompileOptions options;
+  options.rescore = 64;
+  expect_refused(settle("cpu", "w4", options), {"rescoring", "NPU", "cpu is none"});
+  expect_refused(settle("sm8750", "w4", options), {"int8", "--head lpbq4"}, ErrorCode::kInvalidArgument);
+  options.head = WeightSpec();
+  expect_refused(settle("sm8750", "w4", options, {}, "llama2"), {"not tied", "--head int8"});
+  expect_refused(settle("sm8750", R"({"base": "w4", "embedding": "fp16"})", options), {"the embedding is not int8"});
+  // Where nobody asked for it, a note says what is missing.
+  options.rescore.reset();
+  const Settled untied = settle("sm8750", "w8", options, {}, "llama2");
+  ASSERT_TRUE(untied.status.ok()) << untied.status.error().message;
+  EXPECT_EQ(untied.recipe.rescore, 0);
+  ASSERT_EQ(untied.notes.size(), 1u);
+  EXPECT_HAS(untied.notes[0], "cannot be rescored");
+}
+
 TEST(TargetRules, OptionsOfNpusAreForNpus) {
   CompileOptions options;
   options.npu.emulator = true;
@@ -197,10 +259,10 @@ TEST(TargetRules, ALargeTableStaysWithTheCpu) {
   ModelPlan plan;
   plan.vocab_size = 2048;
   plan.hidden_size = 256;
-  EXPECT_FALSE(embedding_on_host(plan));
+  EXPECT_FALSE(embedding_on_host(plan, *recipe_preset("w4")));
   plan.vocab_size = 151'936;
   plan.hidden_size = 1024;
-  EXPECT_TRUE(embedding_on_host(plan));
+  EXPECT_TRUE(embedding_on_host(plan, *recipe_preset("w4")));
 }
 
 // compile() asks these rules before it opens a library or starts a worker: neither is there.

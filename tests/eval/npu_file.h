@@ -65,7 +65,7 @@ inline NpuFile write_npu_file(const TempFolder& folder, const std::string& name,
   StaticMethods form;
   form.shapes = job.shapes();
   form.trace = wish.trace;
-  form.embedding_on_host = embedding_on_host(job.plan());
+  form.embedding_on_host = embedding_on_host(job.plan(), job.recipe());
   for (const MethodShape& shape : job.shapes()) form.variant.attention.by_tokens[shape.tokens] = wish.attention;
   auto methods = build_static_methods(job.plan(), job.recipe(), form, calibration->table, {});
   EXPECT_TRUE(methods.ok()) << methods.error().message;

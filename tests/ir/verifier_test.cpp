@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -62,6 +63,47 @@ TEST(Verifier, AcceptsActivationsThatAreRounded) {
   encoded.at(*encoded.find("mixed")).encoding = {EncodingKind::kPerTensor, 0.1f, 100};
   const Status status = verify(encoded);
   EXPECT_TRUE(status.ok()) << status.error().message;
+}
+
+// The head in few bits gives "coarse"; "h" is what it reads.
+Graph rescored_graph() {
+  test::SmallGraphOptions options;
+  options.logits.dtype = DType::kU16;
+  options.logits.encoding = {EncodingKind::kPerTensor, 0.1f, 100};
+  Graph graph = small_graph(options);
+  const TensorId logits = graph.find("logits").value();
+  Tensor coarse = graph.at(logits);
+  coarse.name = "coarse";
+  coarse.role = TensorRole::kActivation;
+  const TensorId id = graph.add(coarse);
+  for (Op& candidate : graph.ops) std::ranges::replace(candidate.outputs, logits, id);
+  graph.ops.push_back({OpKind::kRescore,
+                       {id, graph.find("h").value(), graph.find("embedding").value()},
+                       {logits},
+                       {.on_host = true, .candidates = 5}});
+  return graph;
+}
+
+TEST(Verifier, ChecksWhatIsRescored) {
+  const Status whole = verify(rescored_graph());
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  const std::vector<std::pair<const char*, std::function<void(Graph&)>>> broken = {
+      {"0 of 24", [](Graph& g) { op(g, OpKind::kRescore).attributes.candidates = 0; }},
+      {"25 of 24", [](Graph& g) { op(g, OpKind::kRescore).attributes.candidates = 25; }},
+      {"the CPU's", [](Graph& g) { op(g, OpKind::kRescore).attributes.on_host = false; }},
+      {"one shape, dtype and encoding", [](Graph& g) { tensor(g, "coarse").encoding.scale = 0.2f; }},
+      {"one shape, dtype and encoding", [](Graph& g) { tensor(g, "logits").encoding.zero_point = 101; }},
+      {"inputs", [](Graph& g) { op(g, OpKind::kRescore).inputs.pop_back(); }},
+      {"should be a weight", [](Graph& g) { op(g, OpKind::kRescore).inputs[2] = op(g, OpKind::kRescore).inputs[1]; }},
+      {"should be a weight", [](Graph& g) { op(g, OpKind::kRescore).inputs[1] = op(g, OpKind::kRescore).inputs[0]; }},
+  };
+  for (const auto& [words, break_it] : broken) {
+    Graph graph = rescored_graph();
+    break_it(graph);
+    const Status status = verify(graph);
+    ASSERT_FALSE(status.ok()) << words;
+    EXPECT_NE(status.error().message.find(words), std::string::npos) << status.error().message;
+  }
 }
 
 struct Broken {

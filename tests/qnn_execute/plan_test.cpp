@@ -104,6 +104,67 @@ TEST(Plan, OfDecodeLeavesTheHeadOutWhenNoRowIsWanted) {
   EXPECT_FALSE(plan->steps[2].staged);
 }
 
+// The head gives coarse logits, and the CPU rescores them with what the head read.
+void rescore(Description& d) {
+  for (ir::Graph& graph : d.head.methods) {
+    const ir::TensorId logits = graph.find("logits").value();
+    ir::Tensor coarse = graph.at(logits);
+    coarse.name = "coarse";
+    coarse.role = ir::TensorRole::kActivation;
+    const ir::TensorId id = graph.add(coarse);
+    for (ir::Op& op : graph.ops) std::ranges::replace(op.outputs, logits, id);
+    graph.ops.push_back({ir::OpKind::kRescore,
+                         {id, graph.find("hidden").value(), graph.find("embedding").value()},
+                         {logits},
+                         {.on_host = true, .candidates = 8}});
+  }
+  d.head_graph().outputs[0].name = "coarse";
+}
+
+TEST(Plan, LogitsAreRescoredWhereTheCallerWantsThem) {
+  Description d;
+  rescore(d);
+  for (const size_t method : {0u, 1u}) {
+    const auto plan = d.plan(method);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    ASSERT_EQ(plan->rescores.size(), 1u);
+    const ir::TensorId logits = plan->graph->find("logits").value();
+    EXPECT_EQ(plan->rescores[0].logits.tensor, logits);
+    EXPECT_FALSE(plan->rescores[0].logits.in_arena);
+    EXPECT_EQ(plan->rescores[0].attributes.candidates, 8);
+    EXPECT_EQ(plan->rescores[0].x.offset, plan->steps[1].outputs[0].offset) << "what the shard before the head gave";
+    const Step& head = plan->steps[2];
+    EXPECT_TRUE(head.by_row);
+    EXPECT_EQ(head.outputs[0].tensor, logits);
+    EXPECT_EQ(plan->arena_bytes, Description().plan(method)->arena_bytes) << "no second copy of the logits";
+  }
+}
+
+TEST(Plan, RescoringThatTheCpuDoesNotDoIsRefused) {
+  const std::vector<std::function<void(Description&)>> changes = {
+      // Somebody else reads the coarse logits too.
+      [](Description& d) { d.head.methods[1].ops.push_back(d.head.methods[1].ops.back()); },
+      [](Description& d) { d.head.methods[1].at(*d.head.methods[1].find("logits")).dtype = DType::kF32; },
+      [](Description& d) { d.head.methods[1].at(*d.head.methods[1].find("coarse")).role = ir::TensorRole::kInput; },
+  };
+  for (const auto& change : changes) {
+    Description d;
+    rescore(d);
+    change(d);
+    const auto plan = d.plan(1);
+    ASSERT_FALSE(plan.ok());
+    EXPECT_EQ(plan.error().code, ErrorCode::kCorrupt);
+    EXPECT_TRUE(test::says(plan.error(), {"rescores"}));
+  }
+  // Coarse logits that no shard gives.
+  Description d;
+  rescore(d);
+  d.head.shards[2].graphs.clear();
+  const auto plan = d.plan(1);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_TRUE(test::says(plan.error(), {"no shard", "logits"}));
+}
+
 struct Hostile {
   const char* name;
   std::function<void(Description&)> change;

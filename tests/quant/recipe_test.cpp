@@ -1,5 +1,6 @@
 #include "quant/recipe.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -112,6 +113,29 @@ TEST(Recipe, ActivationsMayDifferFromLayerToLayer) {
     EXPECT_EQ(*parse_activation_format(activation_format_name(format)), format);
   }
   EXPECT_FALSE(parse_activation_format("int4").ok());
+}
+
+TEST(Recipe, SaysHowManyLogitsAreRescored) {
+  EXPECT_EQ(recipe_preset("w4")->rescore, std::nullopt) << "left to the target";
+  EXPECT_EQ(recipe_preset("w4")->to_json().find("rescore"), std::string::npos);
+  for (const int rescore : {0, 64, kMaxRescore}) {
+    const Recipe recipe = read(fmt::format(R"({{"base": "w4", "head": "lpbq4", "rescore": {}}})", rescore));
+    EXPECT_EQ(recipe.rescore, rescore);
+    EXPECT_EQ(read(recipe.to_json()), recipe);
+  }
+  expect_error(R"({"base": "w4", "rescore": -1})", {"\"rescore\"", "-1", "0 to 4096"});
+  expect_error(R"({"base": "w4", "rescore": 4097})", {"\"rescore\"", "4097"});
+  expect_error(R"({"base": "w4", "rescore": 64.5})", {"\"rescore\"", "64.5"});
+  expect_error(R"({"base": "w4", "rescore": "all"})", {"\"rescore\"", "all"});
+  expect_error(R"({"base": "w4", "rescore": [64]})", {"\"rescore\"", "array"});
+}
+
+TEST(Recipe, FormatsAreReadByTheirNames) {
+  EXPECT_EQ(*parse_weight_spec("lpbq4"), kLpbq32);
+  EXPECT_EQ(*parse_weight_spec("int8"), kInt8);
+  const auto unknown = parse_weight_spec("int4");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.error().message.find("did you mean \"lpbq4\"?"), std::string::npos) << unknown.error().message;
 }
 
 TEST(Recipe, ReportsRulesThatMatchNothing) {

@@ -72,6 +72,8 @@ Status settle_outputs(ir::Graph& graph, const PassContext& context);
 Status place_embedding(ir::Graph& graph, const PassContext& context);
 // Activations, borders and caches get their dtypes and encodings (form.numbers).
 Status set_encodings(ir::Graph& graph, const PassContext& context);
+// The largest logits of a head in few bits are computed again by the CPU (recipe.rescore).
+Status rescore_logits(ir::Graph& graph, const PassContext& context);
 
 // Called with the pass's name and the graph after it ("build" before the first).
 using DumpCallback = std::function<void(std::string_view pass, const ir::Graph& graph)>;

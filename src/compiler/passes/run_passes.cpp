@@ -23,6 +23,7 @@ Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallba
   static constexpr Pass kStatic[] = {
       {"split_bias", split_bias},         {"expand_silu", expand_silu},         {"expand_attention", expand_attention},
       {"settle_outputs", settle_outputs}, {"place_embedding", place_embedding}, {"set_encodings", set_encodings},
+      {"rescore_logits", rescore_logits},
   };
   const std::span<const Pass> passes = context.form != nullptr ? std::span<const Pass>(kStatic) : kInPlace;
   if (dump) dump("build", graph);

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "backends/cpu/kernels/packed_matrix.h"
+#include "backends/cpu/kernels/row_table.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -24,6 +25,12 @@ std::span<const uint8_t> bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
 }
 
+// The parts of the first `rows` rows.
+PackedSizes sizes_of(const WeightEntry& entry, int64_t rows) {
+  if (entry.layout == WeightLayout::kRows) return row_table_sizes(rows, entry.cols);
+  return packed_sizes(entry.format, rows, entry.cols, entry.block);
+}
+
 }  // namespace
 
 Status lay_out_weight(WeightEntry& entry, uint32_t segment, uint64_t& cursor) {
@@ -31,8 +38,10 @@ Status lay_out_weight(WeightEntry& entry, uint32_t segment, uint64_t& cursor) {
     return unsupported("weight \"{}\" has {} inputs; integer formats take up to {} on the CPU, use fp16 for it",
                        entry.name, entry.cols, kMaxQuantizedCols);
   }
-  entry.layout = WeightLayout::kPanel16;
-  const PackedSizes sizes = packed_sizes(entry.format, entry.rows, entry.cols, entry.block);
+  if (entry.layout == WeightLayout::kRows && entry.format != WeightFormat::kI8) {
+    return internal_error("\"{}\" is {}, and tables of rows are int8", entry.name, weight_format_name(entry.format));
+  }
+  const PackedSizes sizes = sizes_of(entry, entry.rows);
   entry.data = take(segment, sizes.data, cursor);
   entry.scales = take(segment, sizes.scales, cursor);
   entry.multipliers = take(segment, sizes.multipliers, cursor);
@@ -41,9 +50,9 @@ Status lay_out_weight(WeightEntry& entry, uint32_t segment, uint64_t& cursor) {
 
 Status write_weight_rows(AtomicFile& file, const WeightEntry& entry, int64_t first_row, const WeightMatrix& rows) {
   if (first_row % kPanelRows != 0) return internal_error("rows of \"{}\" begin inside a panel", entry.name);
-  const PackedStorage packed = pack_matrix(rows);
-  // Every part is a list of panels: what comes before these rows is as large as a matrix of so many rows.
-  const PackedSizes before = packed_sizes(entry.format, first_row, entry.cols, entry.block);
+  const PackedStorage packed = entry.layout == WeightLayout::kRows ? pack_row_table(rows) : pack_matrix(rows);
+  // Every part is a list of panels or rows: what comes before these is as large as a matrix of so many rows.
+  const PackedSizes before = sizes_of(entry, first_row);
   TANDEM_TRY(file.write_at(entry.data.offset + before.data, bytes_of(packed.data)));
   TANDEM_TRY(file.write_at(entry.scales.offset + before.scales, bytes_of(packed.scales)));
   return file.write_at(entry.multipliers.offset + before.multipliers, bytes_of(packed.multipliers));

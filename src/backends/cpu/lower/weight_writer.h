@@ -14,7 +14,7 @@ namespace tandem::cpu {
 inline constexpr int64_t kRowGranularity = 16;
 
 // Gives the parts of a weight their places in a segment, from `cursor` on, and moves the cursor behind them.
-// `entry` has name, format, block, rows and cols.
+// `entry` has name, format, layout, block, rows and cols.
 Status lay_out_weight(WeightEntry& entry, uint32_t segment, uint64_t& cursor);
 
 // Packs rows [first_row, first_row + rows.rows) and writes them to their places in the segment's file.

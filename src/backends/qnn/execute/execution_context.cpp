@@ -1,6 +1,7 @@
 #include "backends/qnn/execute/execution_context.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
 
@@ -36,8 +37,12 @@ Result<std::unique_ptr<ExecutionContext>> QnnExecutionContext::create(std::share
   uint64_t arena_bytes = 0;
   for (const LoadedMethod& method : shards.methods) {
     arena_bytes = std::max(arena_bytes, method.plan.arena_bytes);
-    for (const cpu::PackedMatrix& table : method.tables) {
-      context->row_width_ = std::max(context->row_width_, static_cast<size_t>(table.cols));
+    for (const HostLookup& lookup : method.plan.lookups) {
+      const ir::Tensor& table = method.plan.graph->at(lookup.table);
+      context->row_width_ = std::max(context->row_width_, static_cast<size_t>(table.shape[1]));
+    }
+    if (!method.plan.rescores.empty()) {
+      context->rescore_scratch_.resize(static_cast<size_t>(shards.pool->size()));
     }
   }
   context->arena_ = allocate_arena(shards.heap.get(), arena_bytes);
@@ -109,21 +114,55 @@ void QnnExecutionContext::look_up(const LoadedMethod& method, const Bindings& bi
   const ir::Graph& graph = *method.plan.graph;
   for (size_t i = 0; i < method.plan.lookups.size(); ++i) {
     const HostLookup& lookup = method.plan.lookups[i];
-    const cpu::PackedMatrix& table = method.tables[i];
+    const HostTable& table = method.tables[i];
     const ir::Tensor& output = graph.at(lookup.output.tensor);
     const auto* const tokens = static_cast<const int32_t*>(bindings.data[static_cast<size_t>(lookup.tokens)]);
     uint8_t* const to = address_of(lookup.output, bindings);
-    const uint64_t row_bytes = dtype_bytes(output.dtype, static_cast<size_t>(table.cols));
+    const int64_t cols = output.shape[1];
+    const uint64_t row_bytes = dtype_bytes(output.dtype, static_cast<size_t>(cols));
     const auto one_row = [&](int64_t row, int thread) {
       float* const values = rows_.data() + row_width_ * static_cast<size_t>(thread);
-      cpu::unpack_row(table, tokens[row], values);
-      ir::encode_row(output.dtype, output.encoding, values, table.cols, to + row_bytes * static_cast<uint64_t>(row));
+      std::visit([&](const auto& rows) { cpu::unpack_row(rows, tokens[row], values); }, table);
+      ir::encode_row(output.dtype, output.encoding, values, cols, to + row_bytes * static_cast<uint64_t>(row));
     };
     // A single row is done before a second thread would be awake.
     if (graph.tokens == 1) {
       one_row(0, 0);
     } else {
       loaded_->pool->run(graph.tokens, one_row);
+    }
+  }
+}
+
+void QnnExecutionContext::rescore(const LoadedMethod& method, const Bindings& bindings) {
+  const ir::Graph& graph = *method.plan.graph;
+  for (size_t i = 0; i < method.plan.rescores.size(); ++i) {
+    const HostRescore& rescore = method.plan.rescores[i];
+    const cpu::RowTable& table = method.rescored_tables[i];
+    const ir::Tensor &x = graph.at(rescore.x.tensor), &logits = graph.at(rescore.logits.tensor);
+    const uint64_t x_bytes = dtype_bytes(x.dtype, static_cast<size_t>(table.cols));
+    const float factor = rescore.attributes.factor, softcap = rescore.attributes.softcap;
+    const auto one_row = [&](int64_t index, int thread) {
+      const int64_t row = bindings.first_row + index;
+      RescoreScratch& scratch = rescore_scratch_[static_cast<size_t>(thread)];
+      scratch.x.resize(static_cast<size_t>(table.cols));
+      scratch.candidates.resize(static_cast<size_t>(rescore.attributes.candidates));
+      ir::decode_row(x.dtype, x.encoding, address_of(rescore.x, bindings) + x_bytes * static_cast<uint64_t>(row),
+                     table.cols, scratch.x.data());
+      scratch.input.set(scratch.x.data(), table.cols);
+      auto* const codes = reinterpret_cast<uint16_t*>(address_of(rescore.logits, bindings)) + row * table.rows;
+      cpu::find_largest(codes, table.rows, rescore.attributes.candidates, scratch.search, scratch.candidates.data());
+      for (const int32_t token : scratch.candidates) {
+        float logit = cpu::multiply_row(table, token, scratch.input) * factor;
+        if (softcap > 0.0f) logit = softcap * std::tanh(logit / softcap);
+        ir::encode_row(logits.dtype, logits.encoding, &logit, 1, codes + token);
+      }
+    };
+    // A single row is done before a second thread would be awake.
+    if (bindings.rows == 1) {
+      one_row(0, 0);
+    } else {
+      loaded_->pool->run(bindings.rows, one_row);
     }
   }
 }
@@ -199,7 +238,8 @@ Status QnnExecutionContext::run(size_t method, const Bindings& bindings) {
   for (size_t i = 0; i < loaded.plan.steps.size(); ++i) {
     TANDEM_TRY(run_step(loaded.plan.steps[i], steps_[method][i], bindings));
   }
-  return ok_status();
+  rescore(loaded, bindings);
+  return loaded.plan.rescores.empty() ? ok_status() : loaded_->artifact->check();
 }
 
 }  // namespace tandem::qnn

@@ -28,10 +28,18 @@ class QnnExecutionContext final : public ExecutionContext {
     std::vector<const uint8_t*> outputs;
   };
 
+  struct RescoreScratch {
+    std::vector<float> x;
+    cpu::RescoreInput input;
+    std::vector<uint64_t> search;
+    std::vector<int32_t> candidates;
+  };
+
   explicit QnnExecutionContext(std::shared_ptr<const LoadedShards> loaded) : loaded_(std::move(loaded)) {}
   Status check(const MethodPlan& plan, const Bindings& bindings) const;
   void copy_positions(const MethodPlan& plan, const Bindings& bindings);
   void look_up(const LoadedMethod& method, const Bindings& bindings);
+  void rescore(const LoadedMethod& method, const Bindings& bindings);
   Status run_step(const Step& step, BoundStep& bound, const Bindings& bindings);
   Status bind(const Step& step, BoundStep& bound, const Bindings& bindings);
   std::shared_ptr<const SharedTensor> share(const std::shared_ptr<const Context>& context, const TensorInfo& info,
@@ -42,8 +50,9 @@ class QnnExecutionContext final : public ExecutionContext {
   }
 
   std::shared_ptr<const LoadedShards> loaded_;
-  std::shared_ptr<uint8_t> arena_;  // One for all methods: one runs at a time.
-  std::vector<float> rows_;         // For each thread, a row of the widest table.
+  std::shared_ptr<uint8_t> arena_;               // One for all methods: one runs at a time.
+  std::vector<float> rows_;                      // For each thread, a row of the widest table.
+  std::vector<RescoreScratch> rescore_scratch_;  // For each thread; empty where nothing is rescored.
   size_t row_width_ = 0;
   std::vector<std::vector<BoundStep>> steps_;  // By method.
   // What is registered with the library, so that methods that use the same memory register it once.

@@ -47,21 +47,36 @@ Result<std::vector<BinaryInfo>> describe(const Artifact& artifact, const Library
   return binaries;
 }
 
+Result<const WeightEntry*> find_table(const Artifact& artifact, const ir::Graph& graph, ir::TensorId id) {
+  const ir::Tensor& table = graph.at(id);
+  const WeightEntry* const entry = artifact.find_weight(table.name);
+  if (entry == nullptr) {
+    return corrupt("the file has no weight \"{}\", which method \"{}\" looks tokens up in", table.name, graph.name);
+  }
+  if (entry->rows != table.shape[0] || entry->cols != table.shape[1]) {
+    return corrupt("weight \"{}\" is not what method \"{}\" needs", table.name, graph.name);
+  }
+  return entry;
+}
+
 Result<LoadedMethod> plan(const Artifact& artifact, const ir::Graph& graph,
                           std::span<const ShardDescription> descriptions) {
   LoadedMethod method;
   TANDEM_ASSIGN(method.plan, plan_method(graph, descriptions));
   for (const HostLookup& lookup : method.plan.lookups) {
-    const ir::Tensor& table = graph.at(lookup.table);
-    const WeightEntry* const entry = artifact.find_weight(table.name);
-    if (entry == nullptr) {
-      return corrupt("the file has no weight \"{}\", which method \"{}\" looks tokens up in", table.name, graph.name);
+    TANDEM_ASSIGN(const WeightEntry* const entry, find_table(artifact, graph, lookup.table));
+    if (entry->layout == WeightLayout::kRows) {
+      TANDEM_ASSIGN(const cpu::RowTable table, cpu::bind_row_table(*entry, artifact));
+      method.tables.emplace_back(table);
+    } else {
+      TANDEM_ASSIGN(const cpu::PackedMatrix table, cpu::bind_matrix(*entry, artifact));
+      method.tables.emplace_back(table);
     }
-    TANDEM_ASSIGN(const cpu::PackedMatrix matrix, cpu::bind_matrix(*entry, artifact));
-    if (matrix.rows != table.shape[0] || matrix.cols != table.shape[1]) {
-      return corrupt("weight \"{}\" is not what method \"{}\" needs", table.name, graph.name);
-    }
-    method.tables.push_back(matrix);
+  }
+  for (const HostRescore& rescore : method.plan.rescores) {
+    TANDEM_ASSIGN(const WeightEntry* const entry, find_table(artifact, graph, rescore.table));
+    TANDEM_ASSIGN(const cpu::RowTable table, cpu::bind_row_table(*entry, artifact));
+    method.rescored_tables.push_back(table);
   }
   return method;
 }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "artifact/reader.h"
 #include "backends/cpu/kernels/packed_matrix.h"
+#include "backends/cpu/kernels/row_table.h"
 #include "backends/qnn/api/graph.h"
 #include "backends/qnn/api/power.h"
 #include "backends/qnn/api/rpcmem.h"
@@ -22,9 +24,13 @@ struct LoadedShard {
   std::vector<std::shared_ptr<const Graph>> graphs;  // In the binary's order; null where no method uses it.
 };
 
+// In the mapped file.
+using HostTable = std::variant<cpu::PackedMatrix, cpu::RowTable>;
+
 struct LoadedMethod {
   MethodPlan plan;
-  std::vector<cpu::PackedMatrix> tables;  // Of plan.lookups, in the mapped file.
+  std::vector<HostTable> tables;               // Of plan.lookups.
+  std::vector<cpu::RowTable> rescored_tables;  // Of plan.rescores.
 };
 
 struct LoadedShards {

@@ -68,8 +68,14 @@ class Planner {
     for (const ir::Op& op : graph_.ops) {
       if (op.kind == ir::OpKind::kEmbedding) TANDEM_TRY(embedding(op));
       if (op.kind == ir::OpKind::kRopeTable) TANDEM_TRY(positions(op));
+      if (op.kind == ir::OpKind::kRescore) TANDEM_TRY(rescore(op));
     }
     for (size_t s = 0; s < shards_.size(); ++s) TANDEM_TRY(shard(s));
+    for (const HostRescore& rescore : plan_.rescores) {
+      if (ready_[static_cast<size_t>(rescore.x.tensor)] != Ready::kNo) continue;
+      return corrupt("no shard of the file computes \"{}\", which method \"{}\" rescores with; compile it again",
+                     graph_.at(rescore.x.tensor).name, graph_.name);
+    }
     for (size_t i = 0; i < graph_.tensors.size(); ++i) {
       const ir::Tensor& tensor = graph_.tensors[i];
       if (tensor.role == ir::TensorRole::kOutput && ready_[i] == Ready::kNo) {
@@ -135,6 +141,30 @@ class Planner {
     return ok_status();
   }
 
+  // The shard's logits are written where the caller wants them, and changed there.
+  Status rescore(const ir::Op& op) {
+    const ir::Tensor &coarse = graph_.at(op.inputs[0]), &x = graph_.at(op.inputs[1]),
+                     &logits = graph_.at(op.outputs[0]);
+    const bool fits = coarse.role == ir::TensorRole::kActivation && logits.role == ir::TensorRole::kOutput &&
+                      logits.dtype == DType::kU16 && x.role == ir::TensorRole::kActivation &&
+                      readers_of(op.inputs[0]) == 1 && plan_.rescores.empty();
+    if (!fits) return corrupt("method \"{}\" rescores its logits in a way that the CPU does not do", graph_.name);
+    names_[coarse.name] = op.outputs[0];
+    HostRescore rescore;
+    rescore.table = op.inputs[2];
+    rescore.attributes = op.attributes;
+    TANDEM_ASSIGN(rescore.x, port_of(op.inputs[1]));
+    TANDEM_ASSIGN(rescore.logits, port_of(op.outputs[0]));
+    plan_.rescores.push_back(rescore);
+    return ok_status();
+  }
+
+  size_t readers_of(ir::TensorId id) const {
+    size_t readers = 0;
+    for (const ir::Op& op : graph_.ops) readers += static_cast<size_t>(std::ranges::count(op.inputs, id));
+    return readers;
+  }
+
   Status positions(const ir::Op& op) {
     const ir::TensorId id = op.inputs[0];
     const ir::Tensor& tensor = graph_.at(id);
@@ -175,7 +205,8 @@ class Planner {
       const auto it = names_.find(output.name);
       if (it == names_.end()) return false;
       const ir::Tensor& tensor = graph_.at(it->second);
-      return tensor.role == ir::TensorRole::kOutput && has_rows(tensor, graph_.tokens);
+      const bool is_rescored_with = !plan_.rescores.empty() && plan_.rescores[0].x.tensor == it->second;
+      return (tensor.role == ir::TensorRole::kOutput || is_rescored_with) && has_rows(tensor, graph_.tokens);
     });
   }
 

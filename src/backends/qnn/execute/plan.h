@@ -45,6 +45,14 @@ struct HostLookup {
   Port output;
 };
 
+// Logits that the CPU computes again, in place, for the rows that the caller wants.
+struct HostRescore {
+  ir::TensorId table = -1;
+  ir::OpAttributes attributes;
+  Port x;
+  Port logits;
+};
+
 // Token ids that an op looks up, here or in a shard.
 struct TokenLimit {
   ir::TensorId tokens = -1;
@@ -63,6 +71,7 @@ struct MethodPlan {
   std::vector<HostLookup> lookups;
   std::vector<PositionInput> positions;
   std::vector<Step> steps;
+  std::vector<HostRescore> rescores;  // Behind all steps.
   uint64_t arena_bytes = 0;
 };
 

@@ -72,6 +72,7 @@ Status GraphLowering::lower_op() {
     case OpKind::kAddVector: return add_vector();
     case OpKind::kConcat: return concat();
     case OpKind::kSlice: return slice();
+    case OpKind::kRescore: return unsupported("the CPU rescores logits; cut it out of the graph first");
     case OpKind::kSilu:
     case OpKind::kSiluMul:
     case OpKind::kGeluTanhMul:

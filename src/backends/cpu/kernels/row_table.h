@@ -1,0 +1,45 @@
+// A table of int8 rows that are read one at a time, each in one piece: a few pages of the mapped file for a token,
+// where the panels of packed_matrix.h would be sixteen times as many. And what rescoring does with it: the head's
+// largest logits, found with few bits, are computed again from their rows (OpKind::kRescore).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/cpu/kernels/packed_matrix.h"
+
+namespace tandem::cpu {
+
+struct RowTable {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  const int8_t* values = nullptr;  // [rows][stride()], padded with zeros.
+  const float* scales = nullptr;   // [rows]
+
+  int64_t stride() const { return (cols + kColAlign - 1) / kColAlign * kColAlign; }
+};
+
+// Sizes in bytes of the two parts.
+PackedSizes row_table_sizes(int64_t rows, int64_t cols);
+// The two parts of an int8 matrix, owned.
+PackedStorage pack_row_table(const WeightMatrix& matrix);
+
+// Row `row` as floats: `out` holds cols floats.
+void unpack_row(const RowTable& table, int64_t row, float* out);
+
+// A vector that rows are multiplied with, as 16-bit integers: value = scale * code. Finer than the u16 activations that
+// it comes from, and integer sums are the same on every machine.
+struct RescoreInput {
+  std::vector<int16_t> codes;  // Padded with zeros like a row.
+  double scale = 0.0;
+
+  // Not-a-number makes every product so.
+  void set(const float* x, int64_t cols);
+};
+float multiply_row(const RowTable& table, int64_t row, const RescoreInput& x);
+
+// The `count` largest of `values`, the first ones where equal values compete, in no particular order.
+// `found` holds `count` indices; `scratch` is for the search, and grows to what it needs once.
+void find_largest(const uint16_t* values, int64_t size, int64_t count, std::vector<uint64_t>& scratch, int32_t* found);
+
+}  // namespace tandem::cpu

@@ -1,0 +1,12 @@
+// The verifier's part about OpKind::kRescore.
+#pragma once
+
+#include "ir/graph.h"
+#include "tandem/status.h"
+
+namespace tandem::ir {
+
+// The ids of the op's tensors have been checked, and so has each tensor by itself.
+Status verify_rescore(const Graph& graph, const Op& op);
+
+}  // namespace tandem::ir
