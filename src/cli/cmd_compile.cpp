@@ -50,6 +50,10 @@ struct Options {
 // What does not go together is refused before anything is opened.
 void check(const Options& o) {
   if (o.mode == "kv" && !o.prefill.empty()) refuse("--prefill makes no sense with --mode kv; leave one out");
+  if (!o.attention.empty() && o.npu.tune_graphs) {
+    refuse("--attention says what --tune-graphs would find out; leave one out");
+  }
+  if (!o.npu.tune_cache.empty() && !o.npu.tune_graphs) refuse("--tune-cache is for --tune-graphs; leave it out");
   const CalibrationOptions& c = o.calibration;
   if (!c.file.empty() && !c.prompt.empty()) refuse("give --calib or --calib-prompt, not both");
 }
@@ -109,6 +113,10 @@ void summarize(const Options& o, const std::string& recipe, const CompileReport&
        kv_format_name(report.kv), report.context);
   note("  methods {}{}", methods, report.one_weight_set ? ", one set of weights" : "");
   if (report.rescored > 0) note("  head in 4 bits; the CPU computes the {} largest logits again", report.rescored);
+  if (!report.graphs.empty()) {
+    note("  {}{}", report.graphs,
+         report.variants_compiled > 0 ? fmt::format("; the fastest of {} variants", report.variants_compiled) : "");
+  }
   for (const std::string& shard : report.shards) note("  {}", shard);
   for (const auto& stage : report.stages) note("  {:<20} {:>8}", stage.name, format_seconds(stage.seconds));
   if (report.wide_layers > 0 || !report.open_layers.empty()) {
@@ -198,6 +206,15 @@ void add_npu_options(CLI::App& command, Options& o) {
           "simulate, all is compiled again for a relative of it")
       ->group(npu);
   command.add_option("--estimate-json", o.npu.estimate_json, "Write the estimates to this JSON; implies --estimate")
+      ->group(npu);
+  command
+      .add_flag("--tune-graphs", o.npu.tune_graphs,
+                "Compile one layer in many variants first, and take what Qualcomm's compiler expects to be fastest; "
+                "what was found is kept for the next time")
+      ->group(npu);
+  command
+      .add_option("--tune-cache", o.npu.tune_cache,
+                  "Folder for what --tune-graphs found; default: tandem in XDG_CACHE_HOME or ~/.cache")
       ->group(npu);
   command.add_flag("--trace", o.npu.trace, "Hidden states become outputs, for `tandem eval --layers`")->group(npu);
   command.add_option("--jobs", o.npu.jobs, "Shards compiled at a time; default: as cores and memory allow")

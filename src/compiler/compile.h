@@ -44,6 +44,8 @@ struct NpuOptions {
   std::optional<AttentionForm> prefill_attention = {};
   bool estimate = false;                     // The vendor's compiler simulates the methods (CompileReport::estimates).
   std::filesystem::path estimate_json = {};  // Where that is written to; needs `estimate`.
+  bool tune_graphs = false;                  // Variants of a layer are compiled, and the fastest is taken.
+  std::filesystem::path tune_cache = {};     // Where tuning keeps what it found; empty: the user's cache folder.
   bool trace = false;                        // Hidden states after each layer become outputs, for measurements.
   int shards = 0;                            // 0: as many as sizes ask for.
   int jobs = 0;                              // Shards that are compiled at a time; 0: as cores and memory allow.
@@ -104,6 +106,8 @@ struct CompileReport {
   };
   std::vector<Stage> stages;        // What took how long, of NPU compiles.
   std::vector<std::string> shards;  // "layers.0-8: 219 MB"
+  size_t variants_compiled = 0;     // By --tune-graphs.
+  std::string graphs;               // "attention gqa+kv (decode), sha+k (prefill_128)", of NPU compiles.
   std::optional<EstimateReport> estimates;
   std::vector<std::string> warnings;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <thread>
 
 #include "artifact/reader.h"
 #include "artifact/writer.h"
@@ -22,6 +21,7 @@
 #include "compiler/shard_processes.h"
 #include "compiler/source_hash.h"
 #include "compiler/target_rules.h"
+#include "compiler/tune_graphs.h"
 #include "ir/method_memory.h"
 #include "quant/calibration_report.h"
 
@@ -51,6 +51,8 @@ class NpuCompiler {
     TANDEM_TRY(job_.check_disk(total_bytes_, work.finished_bytes()));
     TANDEM_TRY(hash_sources());
     TANDEM_TRY(make_encodings(work));
+    if (npu_.tune_graphs) TANDEM_TRY(tune(work));
+    job_.report().graphs = describe(form_.variant, job_.shapes(), shares_weights());
     TANDEM_ASSIGN(methods_,
                   build_static_methods(job_.plan(), job_.recipe(), form_, encodings_, job_.options().dump_ir));
     methods_.pop_back();  // The one that the head is cut out of.
@@ -74,11 +76,23 @@ class NpuCompiler {
     return job_.target().shares_weights && npu_.share_weights && !npu_.emulator && job_.shapes().size() > 1;
   }
 
+  // What the CPU looks up, as a graph that names it.
+  ir::Graph host_graph() const {
+    ir::Graph graph;
+    if (!form_.embedding_on_host) return graph;
+    const WeightSource& source = *job_.plan().find_weight("embedding");
+    ir::Tensor table = {.name = "embedding", .role = ir::TensorRole::kWeight, .shape = {source.rows, source.cols}};
+    set_weight_format(table, job_.recipe().spec_for("embedding"));
+    graph.add(std::move(table));
+    return graph;
+  }
+
   Status plan() {
     TANDEM_ASSIGN(worker_, find_worker(npu_.worker));
     // A library that is absent or of another version is better found now than after the calibration.
     TANDEM_ASSIGN(const auto library, qnn::Library::load(qnn::SearchOptions{.path = npu_.libraries}));
     libraries_ = std::filesystem::absolute(library->path()).string();
+    build_id_ = library->build_id();
     form_.shapes = job_.shapes();
     form_.f16 = computes_in_f16(job_.recipe());
     form_.variant = choose_graph_variant(job_.target(), job_.plan(), job_.recipe(), job_.shapes());
@@ -87,17 +101,10 @@ class NpuCompiler {
     form_.embedding_on_host = embedding_on_host(job_.plan(), job_.recipe());
     const size_t weight_sets = shares_weights() ? 1 : job_.shapes().size();
     TANDEM_ASSIGN(shards_, plan_shards(job_.plan(), job_.recipe(), {npu_.shards, weight_sets}));
-    ir::Graph on_host;
-    if (form_.embedding_on_host) {
-      const WeightSource& source = *job_.plan().find_weight("embedding");
-      ir::Tensor table = {.name = "embedding", .role = ir::TensorRole::kWeight, .shape = {source.rows, source.cols}};
-      set_weight_format(table, job_.recipe().spec_for("embedding"));
-      on_host.add(std::move(table));
-    }
     // Rescoring reads hundreds of rows for each token; each should be in one place.
     job_.report().rescored = job_.recipe().rescore.value_or(0);
     const WeightLayout layout = job_.report().rescored > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
-    TANDEM_ASSIGN(file_, plan_file({on_host}, job_.tokenizer_blob(), layout));
+    TANDEM_ASSIGN(file_, plan_file({host_graph()}, job_.tokenizer_blob(), layout));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
     if (npu_.estimate && !job_.target().is_simulated) {
@@ -137,8 +144,8 @@ class NpuCompiler {
     return fmt::format("{} {:016x} {} {} {} {} calib [{}] {} {} {} {}{} shared {} graphs {} trace {} qnn {}", kVersion,
                        job_.checkpoint().fingerprint(), job_.target().name, job_.recipe().to_json(), dump_json(methods),
                        dump_json(shards), calibration, c.prompt, c.samples, c.length, range_method_name(c.method),
-                       c.method_given ? " for all" : "", shares_weights(), form_.variant.to_json(), npu_.trace,
-                       libraries_);
+                       c.method_given ? " for all" : "", shares_weights(),
+                       npu_.tune_graphs ? "tuned" : form_.variant.to_json(), npu_.trace, libraries_);
   }
 
   // ---- Stages ----
@@ -199,6 +206,27 @@ class NpuCompiler {
     return write_file_atomically(path, calibration_report_html(encodings_, title, page_));
   }
 
+  // ---- Graphs ----
+
+  // The first layer alone, for a chip that has estimates.
+  Result<WorkerTask> layer_task(const WorkFolder& work) const {
+    WorkerTask task = make_task(work, 0);
+    task.job.shard = {"layers.0-0", 0, 1, false, 0};
+    TANDEM_ASSIGN(task.job.source, hash_shard_source(job_.weights(), job_.plan(), task.job.shard));
+    return on_relative(std::move(task), estimated_as(job_.target()), job_.target().vtcm_mb);
+  }
+
+  Status tune(WorkFolder& work) {
+    begin_stage("tuning of graphs");
+    TANDEM_ASSIGN(const WorkerTask layer, layer_task(work));
+    TANDEM_ASSIGN(const std::string key, tuning_key(job_.plan(), job_.recipe(), layer.job, build_id_));
+    const TaskRunner run = [&](const std::vector<WorkerTask>& tasks, const TaskDone& done) {
+      return run_tasks(work, tasks, done);
+    };
+    TANDEM_ASSIGN(form_.variant, tuned_variant({layer, key, source_, npu_.tune_cache}, work, run, job_.report()));
+    return ok_status();
+  }
+
   // ---- Shards ----
 
   std::filesystem::path shard_path(const WorkFolder& work, size_t shard) const {
@@ -239,19 +267,12 @@ class NpuCompiler {
     });
   }
 
-  Status run_tasks(const WorkFolder& work, std::vector<WorkerTask> tasks, const TaskDone& done) const {
+  Status run_tasks(const WorkFolder& work, const std::vector<WorkerTask>& tasks, const TaskDone& done) const {
     WorkerOptions options;
     options.worker = worker_;
     options.folder = work.folder();
-    options.stop = job_.options().stop;
-    options.memory = npu_.memory != 0 ? npu_.memory : std::min(kDefaultNpuMemory, machine_memory() / 10 * 8);
-    const int cores = job_.options().threads > 0 ? job_.options().threads
-                                                 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    options.jobs = npu_.jobs > 0 ? npu_.jobs : cores;
     options.progress = [&](const std::string& shard, const std::string& stage) { tell(shard + ": " + stage); };
-    const int at_a_time = std::max(1, std::min(options.jobs, static_cast<int>(tasks.size())));
-    for (WorkerTask& task : tasks) task.job.threads = std::max(1, cores / at_a_time);
-    return run_longest_first(tasks, options, done);
+    return tandem::run_tasks(tasks, job_.options(), std::move(options), done);
   }
 
   WorkerTask make_task(const WorkFolder& work, size_t shard) const {
@@ -371,6 +392,7 @@ class NpuCompiler {
   ThreadPool pool_;
   std::filesystem::path worker_;
   std::string libraries_;
+  std::string build_id_;
   StaticMethods form_;
   std::vector<ShardRange> shards_;
   std::vector<uint64_t> sources_;  // Of the shards.

@@ -84,6 +84,17 @@ GraphVariant choose_graph_variant(const Target& target, const ModelPlan& plan, c
   return variant;
 }
 
+std::string describe(const GraphVariant& variant, std::span<const MethodShape> methods, bool shares_weights) {
+  std::string text;
+  for (const MethodShape& method : methods) {
+    text += fmt::format("{} {} ({})", text.empty() ? "attention" : ",",
+                        attention_form_name(variant.attention.of(method.tokens)), method.name);
+  }
+  if (shares_weights) text += fmt::format("; weights by {} channels", variant.weight_tile_channels);
+  if (!variant.fold_mask) text += "; masks added apart";
+  return text;
+}
+
 Status apply_attention_options(const std::optional<AttentionForm>& decode, const std::optional<AttentionForm>& prefill,
                                std::span<const MethodShape> methods, GraphVariant& variant) {
   for (const MethodShape& method : methods) {

@@ -32,6 +32,9 @@ struct GraphVariant {
 GraphVariant choose_graph_variant(const Target& target, const ModelPlan& plan, const Recipe& recipe,
                                   std::span<const MethodShape> methods);
 
+// "attention gqa+kv (decode), sha+k (prefill_128); weights by 256 channels"
+std::string describe(const GraphVariant& variant, std::span<const MethodShape> methods, bool shares_weights);
+
 // What a user asks for instead. Refuses forms that cannot share a cache.
 Status apply_attention_options(const std::optional<AttentionForm>& decode, const std::optional<AttentionForm>& prefill,
                                std::span<const MethodShape> methods, GraphVariant& variant);

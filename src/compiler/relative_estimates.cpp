@@ -6,7 +6,6 @@
 #include <utility>
 
 namespace tandem {
-namespace {
 
 WorkerTask on_relative(WorkerTask task, const Target& relative, int vtcm_mb) {
   task.label = fmt::format("{} on {}", task.job.shard.name, relative.name);
@@ -17,8 +16,6 @@ WorkerTask on_relative(WorkerTask task, const Target& relative, int vtcm_mb) {
   task.job.output.clear();
   return task;
 }
-
-}  // namespace
 
 bool has_estimates(const ShardResult& result) {
   return std::ranges::all_of(result.graphs, [](const auto& graph) { return graph.estimate.has_value(); });

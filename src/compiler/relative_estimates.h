@@ -17,6 +17,9 @@ using TaskRunner = std::function<Status(const std::vector<WorkerTask>& tasks, co
 // Whether every graph of a shard has one.
 bool has_estimates(const ShardResult& result);
 
+// The same task for another chip, for its estimate alone.
+WorkerTask on_relative(WorkerTask task, const Target& relative, int vtcm_mb);
+
 struct RelativeEstimates {
   std::vector<ShardResult> results;  // Of the shards.
   size_t reused = 0;                 // That an earlier run had finished.

@@ -13,11 +13,13 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "compiler/work_folder.h"
+#include "ir/method_memory.h"
 
 extern char** environ;
 
@@ -276,6 +278,19 @@ Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptio
   for (const size_t i : order) sorted.push_back(tasks[i]);
   return run_workers(sorted, options,
                      [&](size_t task, const ShardResult& result) { return done(order[task], result); });
+}
+
+Status run_tasks(std::vector<WorkerTask> tasks, const CompileOptions& compile, WorkerOptions options,
+                 const std::function<Status(size_t task, const ShardResult& result)>& done) {
+  const NpuOptions& npu = compile.npu;
+  options.stop = compile.stop;
+  options.memory = npu.memory != 0 ? npu.memory : std::min(kDefaultNpuMemory, machine_memory() / 10 * 8);
+  const int cores =
+      compile.threads > 0 ? compile.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options.jobs = npu.jobs > 0 ? npu.jobs : cores;
+  const int at_a_time = std::max(1, std::min(options.jobs, static_cast<int>(tasks.size())));
+  for (WorkerTask& task : tasks) task.job.threads = std::max(1, cores / at_a_time);
+  return run_longest_first(tasks, options, done);
 }
 
 Result<std::filesystem::path> find_worker(const std::filesystem::path& given) {

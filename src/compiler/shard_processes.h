@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "compiler/compile.h"
 #include "compiler/shard_job.h"
 #include "tandem/status.h"
 
@@ -38,6 +39,10 @@ Status run_workers(const std::vector<WorkerTask>& tasks, const WorkerOptions& op
 // The same, and those that take the most memory and so the most time begin: then none of them is waited for at the end.
 Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
                          const std::function<Status(size_t task, const ShardResult& result)>& done);
+
+// The same with as many workers and threads as the options and this machine allow.
+Status run_tasks(std::vector<WorkerTask> tasks, const CompileOptions& compile, WorkerOptions options,
+                 const std::function<Status(size_t task, const ShardResult& result)>& done);
 
 // The worker beside the program that runs, or the one that was given; an error says how to get it.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& given);

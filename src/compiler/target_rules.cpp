@@ -156,6 +156,8 @@ std::string_view npu_flag_of(const CompileOptions& options, bool reads_text) {
   if (options.npu.decode_attention || options.npu.prefill_attention) return "--attention";
   if (!options.npu.estimate_json.empty()) return "--estimate-json";
   if (options.npu.estimate) return "--estimate";
+  if (options.npu.tune_graphs) return "--tune-graphs";
+  if (!options.npu.tune_cache.empty()) return "--tune-cache";
   if (options.npu.trace) return "--trace";
   if (options.npu.jobs > 0) return "--jobs";
   if (options.npu.memory > 0) return "--memory";

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "ir/fake_quant.h"
-#include "ir/verify_rescore.h"
+#include "ir/op_checks.h"
 #include "ir/verify_tensor.h"
 
 namespace tandem::ir {
@@ -14,11 +14,10 @@ namespace {
 
 // A thousand layers take half of these. Planners may be quadratic in them.
 constexpr size_t kMaxTensors = 1u << 16, kMaxOps = 1u << 16;
-constexpr size_t kMaxConcat = 256;
 
-class Verifier {
+class Verifier : private OpChecks {
  public:
-  explicit Verifier(const Graph& graph) : graph_(graph), written_(graph.tensors.size(), false) {}
+  explicit Verifier(const Graph& graph) : OpChecks(graph), written_(graph.tensors.size(), false) {}
 
   Status run() {
     if (graph_.tokens < 1 || graph_.context < graph_.tokens) {
@@ -54,126 +53,6 @@ class Verifier {
   }
 
  private:
-  // ---- Helpers that read op_ ----
-
-  const Tensor& in(size_t i) const { return graph_.at(op_->inputs[i]); }
-  const Tensor& out(size_t i) const { return graph_.at(op_->outputs[i]); }
-
-  Status arity(size_t min_inputs, size_t max_inputs, size_t outputs) const {
-    if (op_->inputs.size() < min_inputs || op_->inputs.size() > max_inputs || op_->outputs.size() != outputs) {
-      return corrupt("has {} inputs and {} outputs", op_->inputs.size(), op_->outputs.size());
-    }
-    return ok_status();
-  }
-
-  // Numbers that ops compute with: floats, or integers with one encoding.
-  Status numbers(const Tensor& t) const {
-    if (t.role == TensorRole::kWeight || t.role == TensorRole::kState || t.role == TensorRole::kVector) {
-      return corrupt("\"{}\" should be an activation", t.name);
-    }
-    const bool is_float = t.dtype == DType::kF32 || t.dtype == DType::kF16;
-    const bool is_encoded =
-        (t.dtype == DType::kU16 || t.dtype == DType::kU8) && t.encoding.kind == EncodingKind::kPerTensor;
-    if (!is_float && !is_encoded) return corrupt("\"{}\" is no numbers to compute with", t.name);
-    return ok_status();
-  }
-
-  // An activation [tokens, width]; width 0 means any.
-  Status rows(const Tensor& t, int64_t width = 0) const {
-    TANDEM_TRY(numbers(t));
-    if (t.shape.size() != 2 || t.shape[0] != graph_.tokens) {
-      return corrupt("\"{}\" should be [{}, width]", t.name, graph_.tokens);
-    }
-    if (width != 0 && t.shape[1] != width) {
-      return corrupt("\"{}\" is {} wide and should be {}", t.name, t.shape[1], width);
-    }
-    return ok_status();
-  }
-
-  // An activation [heads, rows, width]; 0 means any.
-  Status heads(const Tensor& t, int64_t head_count, int64_t row_count, int64_t width) const {
-    TANDEM_TRY(numbers(t));
-    const bool fits = t.shape.size() == 3 && (head_count == 0 || t.shape[0] == head_count) &&
-                      (row_count == 0 || t.shape[1] == row_count) && (width == 0 || t.shape[2] == width);
-    if (!fits) return corrupt("\"{}\" should be [{}, {}, {}]", t.name, head_count, row_count, width);
-    return ok_status();
-  }
-
-  Status vector(const Tensor& t, int64_t length) const {
-    if (t.role != TensorRole::kVector || (length != 0 && t.shape[0] != length)) {
-      return corrupt("\"{}\" should be a vector of {}", t.name, length);
-    }
-    return ok_status();
-  }
-
-  Status weight(const Tensor& t, int64_t rows_wanted, int64_t cols) const {
-    if (t.role != TensorRole::kWeight || (rows_wanted != 0 && t.shape[0] != rows_wanted) ||
-        (cols != 0 && t.shape[1] != cols)) {
-      return corrupt("\"{}\" should be a weight of [{}, {}]", t.name, rows_wanted, cols);
-    }
-    return ok_status();
-  }
-
-  Status indices(const Tensor& t) const {
-    if (t.role != TensorRole::kInput || t.dtype != DType::kI32 || t.shape.size() != 1 || t.shape[0] != graph_.tokens) {
-      return corrupt("\"{}\" should be an input of i32 [{}]", t.name, graph_.tokens);
-    }
-    return ok_status();
-  }
-
-  // A KV cache [kv heads, slots, head_dim], with its scales [kv heads, slots, 2] where its dtype is u8. There are as
-  // many slots as the context has positions, or fewer, but `least`.
-  Status cache(const Tensor& t, const Tensor* scales, int64_t head_dim, int64_t least) const {
-    if (t.role != TensorRole::kState || t.shape.size() != 3 || t.shape[1] > graph_.context ||
-        t.shape[1] < std::min(least, graph_.context) || t.shape[2] != head_dim) {
-      return corrupt("\"{}\" should be a state of [heads, {}, {}]", t.name, std::min(least, graph_.context), head_dim);
-    }
-    if (scales != nullptr && (scales->role != TensorRole::kState || scales->dtype != DType::kF32 ||
-                              scales->shape != std::vector<int64_t>{t.shape[0], t.shape[1], 2})) {
-      return corrupt("\"{}\" should be the f32 scales of \"{}\"", scales->name, t.name);
-    }
-    if (t.dtype == DType::kU8) {
-      if (t.encoding.kind != EncodingKind::kDynamicPerRow || scales == nullptr) {
-        return corrupt("the u8 cache \"{}\" needs scales per row", t.name);
-      }
-      return ok_status();
-    }
-    if (t.dtype != DType::kF32 && t.dtype != DType::kF16) {
-      return unsupported("\"{}\" has dtype {}; caches are f32, f16 or u8", t.name, dtype_name(t.dtype));
-    }
-    return ok_status();
-  }
-
-  Status head_dim_divides(const Tensor& t) const {
-    const int64_t head_dim = op_->attributes.head_dim;
-    if (head_dim < 1 || t.shape[1] % head_dim != 0) {
-      return corrupt("a width of {} is no multiple of the head size {}", t.shape[1], head_dim);
-    }
-    return ok_status();
-  }
-
-  Status finite_attributes() const {
-    const OpAttributes& a = op_->attributes;
-    if (!std::isfinite(a.eps) || !std::isfinite(a.weight_offset) || !std::isfinite(a.factor) ||
-        !std::isfinite(a.softcap) || a.eps < 0.0f || a.softcap < 0.0f || a.window < 0) {
-      return corrupt("has an attribute that is no usable number");
-    }
-    return ok_status();
-  }
-
-  Status same_rows(size_t inputs) const {
-    TANDEM_TRY(arity(inputs, inputs, 1));
-    for (size_t i = 0; i < inputs; ++i) TANDEM_TRY(rows(in(i), in(0).shape.back()));
-    return rows(out(0), in(0).shape.back());
-  }
-
-  Status same_heads(size_t inputs) const {
-    TANDEM_TRY(arity(inputs, inputs, 1));
-    TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
-    for (size_t i = 1; i < inputs; ++i) TANDEM_TRY(heads(in(i), in(0).shape[0], in(0).shape[1], in(0).shape[2]));
-    return heads(out(0), in(0).shape[0], in(0).shape[1], in(0).shape[2]);
-  }
-
   Status check_op(const Op& op) {
     op_ = &op;
     if (static_cast<int>(op.kind) >= kOpKindCount) return corrupt("is of an unknown kind");
@@ -313,125 +192,11 @@ class Verifier {
         if (!known || to.shape != in(0).shape) return corrupt("cannot give \"{}\"", to.name);
         return ok_status();
       }
-      default: return check_static_kind();
+      default: return verify_static_op(graph_, *op_);
     }
   }
 
-  // ---- Ops of the form with fixed graphs ----
-
-  Status check_static_kind() const {
-    const OpAttributes& a = op_->attributes;
-    switch (op_->kind) {
-      case OpKind::kSplitHeads:
-        TANDEM_TRY(arity(1, 1, 1));
-        TANDEM_TRY(rows(in(0)));
-        TANDEM_TRY(head_dim_divides(in(0)));
-        return heads(out(0), in(0).shape[1] / a.head_dim, graph_.tokens, a.head_dim);
-      case OpKind::kJoinHeads:
-        TANDEM_TRY(arity(1, 1, 1));
-        TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
-        return rows(out(0), in(0).shape[0] * in(0).shape[2]);
-      case OpKind::kAppendRows: return append_rows();
-      case OpKind::kMatMul: return matmul();
-      case OpKind::kAddMask:
-      case OpKind::kMaskedSoftmax: {
-        TANDEM_TRY(arity(2, 2, 1));
-        TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
-        const Tensor& mask = in(1);
-        TANDEM_TRY(numbers(mask));
-        if (mask.role != TensorRole::kInput || mask.shape != std::vector<int64_t>{graph_.tokens, in(0).shape[2]}) {
-          return corrupt("\"{}\" should be an input of [{}, {}]", mask.name, graph_.tokens, in(0).shape[2]);
-        }
-        return heads(out(0), in(0).shape[0], in(0).shape[1], in(0).shape[2]);
-      }
-      case OpKind::kSoftmax: return same_heads(1);
-      case OpKind::kSigmoid: return same_rows(1);
-      case OpKind::kAddVector:
-        TANDEM_TRY(arity(2, 2, 1));
-        TANDEM_TRY(rows(in(0)));
-        TANDEM_TRY(vector(in(1), in(0).shape[1]));
-        return rows(out(0), in(0).shape[1]);
-      case OpKind::kConcat: return concat();
-      case OpKind::kSlice: return slice();
-      case OpKind::kRescore: return verify_rescore(graph_, *op_);
-      default: return corrupt("is of an unknown kind");
-    }
-  }
-
-  Status concat() const {
-    TANDEM_TRY(arity(1, kMaxConcat, 1));
-    const bool by_heads = in(0).shape.size() == 3;
-    int64_t width = 0;
-    for (size_t i = 0; i < op_->inputs.size(); ++i) {
-      TANDEM_TRY(by_heads ? heads(in(i), in(0).shape[0], graph_.tokens, 0) : rows(in(i)));
-      width += in(i).shape.back();
-    }
-    return by_heads ? heads(out(0), in(0).shape[0], graph_.tokens, width) : rows(out(0), width);
-  }
-
-  // Along the width, or the heads. Never along the tokens: each row stays a row.
-  Status slice() const {
-    TANDEM_TRY(arity(1, 1, 1));
-    const Tensor &whole = in(0), &part = out(0);
-    TANDEM_TRY(whole.shape.size() == 3 ? heads(whole, 0, graph_.tokens, 0) : rows(whole));
-    TANDEM_TRY(whole.shape.size() == 3 ? heads(part, 0, graph_.tokens, 0) : rows(part));
-    const int32_t axis = op_->attributes.axis;
-    const int64_t begin = op_->attributes.begin, tokens_axis = whole.shape.size() == 3 ? 1 : 0;
-    if (axis < 0 || axis >= static_cast<int64_t>(whole.shape.size()) || axis == tokens_axis) {
-      return corrupt("slices \"{}\" along axis {}", whole.name, axis);
-    }
-    const auto at = static_cast<size_t>(axis);
-    std::vector<int64_t> wanted = whole.shape;
-    wanted[at] = part.shape[at];
-    if (part.shape != wanted || begin < 0 || part.shape[at] > whole.shape[at] ||
-        begin > whole.shape[at] - part.shape[at]) {
-      return corrupt("\"{}\" is no part of \"{}\" that begins at {}", part.name, whole.name, begin);
-    }
-    return ok_status();
-  }
-
-  // A cache that the graph only reads.
-  Status fixed_cache(const Tensor& cache) const {
-    const bool is_float = cache.dtype == DType::kF32 || cache.dtype == DType::kF16;
-    if (cache.role != TensorRole::kState || cache.shape.size() != 3 || cache.shape[1] != graph_.context ||
-        (!is_float && cache.encoding.kind != EncodingKind::kPerTensor)) {
-      return corrupt("\"{}\" should be a state of [heads, {}, size] with one encoding", cache.name, graph_.context);
-    }
-    return ok_status();
-  }
-
-  Status append_rows() const {
-    TANDEM_TRY(arity(2, 2, 1));
-    const Tensor &cache = in(0), &added = in(1), &all = out(0);
-    TANDEM_TRY(fixed_cache(cache));
-    TANDEM_TRY(heads(added, cache.shape[0], graph_.tokens, cache.shape[2]));
-    TANDEM_TRY(heads(all, cache.shape[0], graph_.context + graph_.tokens, cache.shape[2]));
-    if (cache.dtype != added.dtype || cache.dtype != all.dtype || cache.encoding != added.encoding ||
-        cache.encoding != all.encoding) {
-      return corrupt("\"{}\" and \"{}\" are not of one dtype and encoding", cache.name, added.name);
-    }
-    return ok_status();
-  }
-
-  Status matmul() const {
-    TANDEM_TRY(arity(2, 2, 1));
-    const Tensor &left = in(0), &right = in(1);
-    TANDEM_TRY(heads(left, 0, graph_.tokens, 0));
-    if (right.role == TensorRole::kState) {
-      TANDEM_TRY(fixed_cache(right));
-    } else {
-      TANDEM_TRY(heads(right, 0, 0, 0));
-    }
-    const bool transposed = op_->attributes.transpose_b;
-    if (right.shape[transposed ? 2 : 1] != left.shape[2] || left.shape[0] % right.shape[0] != 0) {
-      return corrupt("\"{}\" and \"{}\" cannot be multiplied", left.name, right.name);
-    }
-    return heads(out(0), left.shape[0], graph_.tokens, right.shape[transposed ? 1 : 2]);
-  }
-
-  const Graph& graph_;
   std::vector<bool> written_;
-  const Op* op_ = nullptr;
 };
 
 }  // namespace

@@ -157,7 +157,9 @@ class Interpreter {
       case OpKind::kSigmoid: return each_element([a = x(0)](int64_t i) { return 1.0f / (1.0f + std::exp(-a[i])); });
       case OpKind::kAddVector: return add_vector();
       case OpKind::kConcat: return concat();
-      case OpKind::kSlice: return slice();
+      case OpKind::kSlice:
+        slice_axis({x(0), in(0).shape}, out().shape, op_->attributes.axis, op_->attributes.begin, y());
+        return ok_status();
       case OpKind::kRescore: return rescore();
     }
     return internal_error("unknown op");
@@ -313,25 +315,9 @@ class Interpreter {
   }
 
   Status concat() {
-    const int64_t whole = out().shape.back(), rows = ir::element_count_of(out()) / whole;
-    int64_t at = 0;
-    for (size_t i = 0; i < op_->inputs.size(); ++i) {
-      const int64_t part = in(i).shape.back();
-      for (int64_t n = 0; n < rows; ++n) std::copy_n(x(i) + n * part, part, y() + n * whole + at);
-      at += part;
-    }
-    return ok_status();
-  }
-
-  Status slice() {
-    const auto axis = static_cast<size_t>(op_->attributes.axis);
-    int64_t inner = 1, outer = 1;
-    for (size_t i = 0; i < axis; ++i) outer *= out().shape[i];
-    for (size_t i = axis + 1; i < out().shape.size(); ++i) inner *= out().shape[i];
-    const int64_t whole = in(0).shape[axis] * inner, part = out().shape[axis] * inner;
-    for (int64_t i = 0; i < outer; ++i) {
-      std::copy_n(x(0) + i * whole + op_->attributes.begin * inner, part, y() + i * part);
-    }
+    std::vector<ColumnsView> parts;
+    for (size_t i = 0; i < op_->inputs.size(); ++i) parts.push_back({x(i), in(i).shape.back()});
+    concat_columns(parts, ir::element_count_of(out()) / out().shape.back(), y());
     return ok_status();
   }
 

@@ -40,6 +40,26 @@ void multiply_heads(const HeadsView& a, const HeadsView& b, bool transpose_b, fl
   });
 }
 
+void concat_columns(std::span<const ColumnsView> parts, int64_t rows, float* y) {
+  int64_t whole = 0, at = 0;
+  for (const ColumnsView& part : parts) whole += part.width;
+  for (const ColumnsView& part : parts) {
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(part.data + r * part.width, part.width, y + r * whole + at);
+    at += part.width;
+  }
+}
+
+void slice_axis(const HeadsView& whole, const std::vector<int64_t>& part, int32_t axis, int64_t begin, float* y) {
+  int64_t outer = 1, inner = 1;
+  for (size_t i = 0; i < part.size(); ++i) {
+    if (static_cast<int32_t>(i) < axis) outer *= part[i];
+    if (static_cast<int32_t>(i) > axis) inner *= part[i];
+  }
+  const auto at = static_cast<size_t>(axis);
+  const int64_t step = whole.shape[at] * inner, count = part[at] * inner;
+  for (int64_t i = 0; i < outer; ++i) std::copy_n(whole.data + i * step + begin * inner, count, y + i * count);
+}
+
 void softmax_rows(const float* x, int64_t rows, int64_t width, float factor, float* y) {
   for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
     const float highest = *std::max_element(x, x + width);

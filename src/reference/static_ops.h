@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -13,7 +14,7 @@ void split_heads(const float* from, int64_t rows, int64_t heads, int64_t size, f
 // And back.
 void join_heads(const float* from, int64_t rows, int64_t heads, int64_t size, float* to);
 
-// A tensor [heads, rows, width].
+// A tensor [heads, rows, width], or [rows, width].
 struct HeadsView {
   const float* data = nullptr;
   const std::vector<int64_t>& shape;
@@ -21,7 +22,18 @@ struct HeadsView {
 // y[h] = a[h] * b[h / group], or with b transposed; group is the number of a's heads for one of b's.
 void multiply_heads(const HeadsView& a, const HeadsView& b, bool transpose_b, float* y, ThreadPool& pool);
 
-// Softmax of factor * x in each row. A row of -infinity gives zeros.
+// Columns of the same rows.
+struct ColumnsView {
+  const float* data = nullptr;
+  int64_t width = 0;
+};
+// The parts beside each other, in each of `rows` rows.
+void concat_columns(std::span<const ColumnsView> parts, int64_t rows, float* y);
+
+// The part of `whole` along `axis` from `begin` on that has the shape `part`.
+void slice_axis(const HeadsView& whole, const std::vector<int64_t>& part, int32_t axis, int64_t begin, float* y);
+
+// Softmax of factor * x in each row; y may be x. A row of -infinity gives zeros.
 void softmax_rows(const float* x, int64_t rows, int64_t width, float factor, float* y);
 
 }  // namespace tandem
