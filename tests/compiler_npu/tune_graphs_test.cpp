@@ -161,6 +161,24 @@ TEST(GraphVariants, FormsThatCannotShareACacheAreRefused) {
   EXPECT_NE(status.error().message.find("cannot share a cache"), std::string::npos) << status.error().message;
 }
 
+// The longest channel decides: of an 8 MB VTCM one transfer takes an eighth at most.
+TEST(GraphVariants, TransfersOfWeightsGrowUntilTheyFillTheirShareOfVtcm) {
+  const test::OpenedModel model(test::golden_dir("qwen3"));
+  const Target& target = **find_target("sm8550");
+  const auto tile = [&](const char* recipe, int64_t ffn) {
+    ModelPlan plan = model.plan();
+    for (WeightSource& weight : plan.weights) {
+      if (weight.name.ends_with(".mlp.down")) weight.cols = ffn;
+    }
+    return choose_graph_variant(target, plan, *recipe_preset(recipe), {}).weight_tile_channels;
+  };
+  EXPECT_EQ(tile("w4", 3072), 256);   // Qwen3-0.6B
+  EXPECT_EQ(tile("w4", 6144), 256);   // Qwen3-1.7B
+  EXPECT_EQ(tile("w4", 9728), 128);   // Qwen3-4B
+  EXPECT_EQ(tile("w4", 14336), 128);  // Llama-3-8B
+  EXPECT_EQ(tile("w8", 9728), 64);
+}
+
 TEST(TuneGraphs, WithTheLibraryAndItsCache) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;

@@ -75,6 +75,36 @@ TEST_F(QnnLowering, SharingWeightsChangesNoNumber) {
   EXPECT_LT(bytes[1], bytes[0]);
 }
 
+// The options have names that a later library may not know; it would pass over them in silence.
+TEST_F(QnnLowering, TheSizeOfTransfersChangesTheBinaryAndNoNumber) {
+  if (test::qnn_device().value()->arch() < 73) return;  // It shares no weights.
+  const auto make = [](int64_t tokens) {
+    GraphMaker maker(tokens, 32);
+    const auto weight = maker.weight("w", 1024, 1024, WeightFormat::kLpbq4);
+    maker.last(OpKind::kLinear, {maker.input("x", {tokens, 1024}), weight}, {tokens, 1024});
+    maker.give_encodings();
+    return maker;
+  };
+  const GraphMaker decode = make(1), prefill = make(8);
+  const NamedGraph graphs[] = {{"decode", &decode.graph}, {"prefill_8", &prefill.graph}};
+  std::map<int, test::Bytes> outputs;
+  std::map<int, uint64_t> sizes;
+  for (const int channels : {0, 64, 256}) {
+    LoweringOptions options;
+    options.weight_tile_channels = channels;
+    const auto lowered = lower_new(graphs, *prefill.weights, true, options);
+    ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+    outputs[channels] = run_qnn((*lowered)[1], prefill.graph, prefill.border).at("y");
+    const auto size = lowered->front().graph->context()->binary_size();
+    ASSERT_TRUE(size.ok()) << size.error().message;
+    sizes[channels] = *size;
+  }
+  EXPECT_EQ(outputs[64], outputs[0]);
+  EXPECT_EQ(outputs[256], outputs[0]);
+  EXPECT_EQ(sizes[64], sizes[0]) << "64 is the library's own choice";
+  EXPECT_LT(sizes[256], sizes[0]) << "the library does not know the option any more";
+}
+
 // What the run time does with it. Names with every character that the compiler's names have come back as they were.
 TEST_F(QnnLowering, ABinaryRunsAsTheGraphItWasMadeOf) {
   GraphMaker maker(4, 32);

@@ -264,6 +264,71 @@ TEST_F(QnnLowering, AddMaskAndSoftmax) {
   }
 }
 
+// The sum is not rounded, and saturates nowhere, whether the library makes one op of it or not.
+TEST_F(QnnLowering, MaskedSoftmax) {
+  for (const int64_t tokens : {1, 4}) {
+    for (const bool half : {false, true}) {
+      GraphMaker maker(tokens, 32);
+      const auto scores = maker.input("scores", {6, tokens, 36}, -20, 20);
+      const auto mask = maker.input("mask", {tokens, 36}, -80, 0);
+      for (float& value : maker.border.floats["mask"]) value = value < -40 ? -120.0f : 0.0f;
+      maker.last(OpKind::kMaskedSoftmax, {scores, mask}, {6, tokens, 36}, {.factor = 0.25f});
+      half ? maker.make_half() : maker.give_encodings();
+      EXPECT_LE(steps_of(maker), half ? kHalfRelative : 40.0);
+    }
+  }
+}
+
+TEST_F(QnnLowering, SlicesOfHeadsColumnsAndScores) {
+  struct Case {
+    std::vector<int64_t> whole, part;
+    int32_t axis;
+    int64_t begin;
+  };
+  for (const int64_t tokens : {int64_t{1}, int64_t{4}}) {
+    const Case cases[] = {{{6, tokens, 16}, {2, tokens, 16}, 0, 3},
+                          {{tokens, 96}, {tokens, 32}, 1, 64},
+                          {{3, tokens, 36}, {3, tokens, 4}, 2, 32}};
+    for (const Case& each : cases) {
+      GraphMaker maker(tokens, 32);
+      ir::OpAttributes attributes;
+      attributes.axis = each.axis;
+      attributes.begin = each.begin;
+      maker.last(OpKind::kSlice, {maker.input("x", each.whole)}, each.part, attributes);
+      maker.give_encodings();
+      maker.graph.at(*maker.graph.find("y")).encoding = maker.graph.at(*maker.graph.find("x")).encoding;
+      EXPECT_LE(steps_of(maker), 0.01) << "axis " << each.axis << ", tokens " << tokens;
+    }
+  }
+}
+
+// Scores of the cache and of a call's own rows, joined.
+TEST_F(QnnLowering, ProductsWithACacheAndRowsApart) {
+  for (const int64_t tokens : {int64_t{1}, int64_t{8}}) {
+    for (const int64_t groups : {int64_t{1}, int64_t{2}}) {
+      GraphMaker maker(tokens, 32);
+      const auto q = maker.input("q", {4, tokens, 16}, -2, 2);
+      const auto cache = maker.input("cache", {groups, 32, 16}, -2, 2, ir::TensorRole::kState);
+      const auto rows = maker.input("rows", {groups, tokens, 16}, -2, 2);
+      const auto old_scores = maker.op(OpKind::kMatMul, "old", {q, cache}, {4, tokens, 32}, {.transpose_b = true});
+      const auto new_scores = maker.op(OpKind::kMatMul, "new", {q, rows}, {4, tokens, tokens}, {.transpose_b = true});
+      maker.last(OpKind::kConcat, {old_scores, new_scores}, {4, tokens, 32 + tokens});
+      maker.give_encodings();
+      for (const char* name : {"cache", "rows"}) {
+        ir::Tensor& tensor = maker.graph.at(*maker.graph.find(name));
+        tensor.dtype = DType::kU8;
+        tensor.encoding = {ir::EncodingKind::kPerTensor, 2.0f / 127, 128};
+      }
+      // As set_encodings gives them: parts have the encoding of the whole.
+      for (const char* name : {"old", "new"}) {
+        maker.graph.at(*maker.graph.find(name)).encoding = maker.graph.at(*maker.graph.find("y")).encoding;
+      }
+      // Before V73 products are less exact.
+      EXPECT_LE(steps_of(maker), test::qnn_device().value()->arch() < 73 ? 26.0 : 3.0);
+    }
+  }
+}
+
 TEST_F(QnnLowering, ConcatOfOtherEncodings) {
   GraphMaker maker(4, 32);
   maker.last(OpKind::kConcat, {maker.input("a", {4, 16}), maker.input("b", {4, 48}, -1, 7)}, {4, 64});

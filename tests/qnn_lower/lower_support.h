@@ -236,7 +236,8 @@ class GraphMaker {
       tensor.encoding = {ir::EncodingKind::kPerTensor, encoding.scale, -encoding.offset};
     }
     for (const ir::Op& each : graph.ops) {
-      if (each.kind == ir::OpKind::kSoftmax || each.kind == ir::OpKind::kSigmoid) {
+      if (each.kind == ir::OpKind::kSoftmax || each.kind == ir::OpKind::kSigmoid ||
+          each.kind == ir::OpKind::kMaskedSoftmax) {
         graph.at(each.outputs[0]).encoding = {ir::EncodingKind::kPerTensor, 1.0f / 65536, 0};
       }
       if (each.kind != ir::OpKind::kAppendRows) continue;
