@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "artifact/reader.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "text/chat_template.h"
@@ -98,6 +99,17 @@ Result<Samples> read_calibration_samples(const CompileJob& job) {
   std::erase_if(samples, [](const auto& sample) { return sample.empty(); });
   if (samples.empty()) return invalid_argument("{}: there is no text to calibrate with", options.file.string());
   return samples;
+}
+
+Result<std::string> calibration_key(const CalibrationOptions& options) {
+  std::string files = options.import_encodings.string();
+  for (const auto& file : {options.file, options.import_encodings}) {
+    if (file.empty()) continue;
+    TANDEM_ASSIGN(const std::string text, read_text_file(file, kTextLimit));
+    files += fmt::format(" {:016x}", hash_bytes({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
+  }
+  return fmt::format("calib [{}] {} {} {} {}{}", files, options.prompt, options.samples, options.length,
+                     range_method_name(options.method), options.method_given ? " for all" : "");
 }
 
 }  // namespace tandem

@@ -9,4 +9,7 @@ namespace tandem {
 
 Result<std::vector<std::vector<int32_t>>> read_calibration_samples(const CompileJob& job);
 
+// What the encodings depend on, of these options: the contents of files too.
+Result<std::string> calibration_key(const CalibrationOptions& options);
+
 }  // namespace tandem

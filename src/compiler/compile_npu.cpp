@@ -7,7 +7,6 @@
 #include "artifact/writer.h"
 #include "backends/qnn/api/library.h"
 #include "base/atomic_file.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/version.h"
@@ -20,6 +19,7 @@
 #include "compiler/segment_writer.h"
 #include "compiler/shard_processes.h"
 #include "compiler/source_hash.h"
+#include "compiler/stage_timer.h"
 #include "compiler/target_rules.h"
 #include "compiler/tune_graphs.h"
 #include "ir/method_memory.h"
@@ -35,7 +35,8 @@ constexpr uint64_t kWorkerFactor = 10;
 
 class NpuCompiler {
  public:
-  explicit NpuCompiler(CompileJob& job) : job_(job), npu_(job.options().npu), pool_(job.options().threads) {}
+  explicit NpuCompiler(CompileJob& job)
+      : job_(job), npu_(job.options().npu), pool_(job.options().threads), stages_(job.report()) {}
 
   Status run() {
     TANDEM_TRY(plan());
@@ -57,16 +58,16 @@ class NpuCompiler {
                   build_static_methods(job_.plan(), job_.recipe(), form_, encodings_, job_.options().dump_ir));
     methods_.pop_back();  // The one that the head is cut out of.
     TANDEM_TRY(check_planned_head());
-    begin_stage("weights of the CPU");
+    stages_.begin("weights of the CPU");
     SegmentWriter writer(job_, file_, work, pool_);
     TANDEM_ASSIGN(segments_, writer.finish_all());
     report_.add(writer.report());
-    begin_stage("shards");
+    stages_.begin("shards");
     TANDEM_TRY(finish_shards(work));
     if (npu_.estimate) TANDEM_TRY(finish_estimates(work));
-    begin_stage("file");
+    stages_.begin("file");
     TANDEM_TRY(write_file(work));
-    end_stage();
+    stages_.end();
     return ok_status();
   }
 
@@ -74,17 +75,6 @@ class NpuCompiler {
 
   bool shares_weights() const {
     return job_.target().shares_weights && npu_.share_weights && !npu_.emulator && job_.shapes().size() > 1;
-  }
-
-  // What the CPU looks up, as a graph that names it.
-  ir::Graph host_graph() const {
-    ir::Graph graph;
-    if (!form_.embedding_on_host) return graph;
-    const WeightSource& source = *job_.plan().find_weight("embedding");
-    ir::Tensor table = {.name = "embedding", .role = ir::TensorRole::kWeight, .shape = {source.rows, source.cols}};
-    set_weight_format(table, job_.recipe().spec_for("embedding"));
-    graph.add(std::move(table));
-    return graph;
   }
 
   Status plan() {
@@ -104,7 +94,8 @@ class NpuCompiler {
     // Rescoring reads hundreds of rows for each token; each should be in one place.
     job_.report().rescored = job_.recipe().rescore.value_or(0);
     const WeightLayout layout = job_.report().rescored > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
-    TANDEM_ASSIGN(file_, plan_file({host_graph()}, job_.tokenizer_blob(), layout));
+    TANDEM_ASSIGN(file_, plan_file({form_.embedding_on_host ? host_graph(job_.plan(), job_.recipe()) : ir::Graph()},
+                                   job_.tokenizer_blob(), layout));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
     if (npu_.estimate && !job_.target().is_simulated) {
@@ -130,36 +121,19 @@ class NpuCompiler {
 
   // Everything that the finished parts depend on.
   Result<std::string> key() const {
-    const CalibrationOptions& c = job_.options().calibration;
-    std::string calibration = c.import_encodings.empty() ? "" : c.import_encodings.string();
-    for (const auto& file : {c.file, c.import_encodings}) {
-      if (file.empty()) continue;
-      TANDEM_ASSIGN(const std::string text, read_text_file(file, uint64_t{1} << 30));
-      calibration += fmt::format(" {:016x}", hash_bytes({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
-    }
+    TANDEM_ASSIGN(const std::string calibration, calibration_key(job_.options().calibration));
     Json methods = Json::array();
     for (const MethodShape& shape : job_.shapes()) methods.push_back({shape.name, shape.tokens, shape.context});
     Json shards = Json::array();
     for (const ShardRange& shard : shards_) shards.push_back(shard.name);
-    return fmt::format("{} {:016x} {} {} {} {} calib [{}] {} {} {} {}{} shared {} graphs {} trace {} qnn {}", kVersion,
+    return fmt::format("{} {:016x} {} {} {} {} {} shared {} graphs {} trace {} qnn {}", kVersion,
                        job_.checkpoint().fingerprint(), job_.target().name, job_.recipe().to_json(), dump_json(methods),
-                       dump_json(shards), calibration, c.prompt, c.samples, c.length, range_method_name(c.method),
-                       c.method_given ? " for all" : "", shares_weights(),
+                       dump_json(shards), calibration, shares_weights(),
                        npu_.tune_graphs ? "tuned" : form_.variant.to_json(), npu_.trace, libraries_);
   }
 
   // ---- Stages ----
 
-  void begin_stage(const std::string& name) {
-    end_stage();
-    stage_ = name;
-    stage_start_ = Clock::now();
-  }
-  void end_stage() {
-    if (stage_.empty()) return;
-    job_.report().stages.push_back({stage_, seconds_since(stage_start_)});
-    stage_.clear();
-  }
   void tell(const std::string& what) const {
     if (job_.options().progress) job_.options().progress({what, done_bytes_, total_bytes_ + estimate_bytes_});
   }
@@ -170,7 +144,7 @@ class NpuCompiler {
     const CalibrationOptions& options = job_.options().calibration;
     encodings_path_ = work.encodings_path();
     if (!form_.f16) {
-      begin_stage("calibration");
+      stages_.begin("calibration");
       const FinishedSegment* finished = work.find("encodings", source_);
       if (!options.import_encodings.empty()) {
         TANDEM_ASSIGN(encodings_, EncodingTable::load(options.import_encodings));
@@ -217,7 +191,7 @@ class NpuCompiler {
   }
 
   Status tune(WorkFolder& work) {
-    begin_stage("tuning of graphs");
+    stages_.begin("tuning of graphs");
     TANDEM_ASSIGN(const WorkerTask layer, layer_task(work));
     TANDEM_ASSIGN(const std::string key, tuning_key(job_.plan(), job_.recipe(), layer.job, build_id_));
     const TaskRunner run = [&](const std::vector<WorkerTask>& tasks, const TaskDone& done) {
@@ -307,7 +281,7 @@ class NpuCompiler {
     const Target& simulated = estimated_as(job_.target());
     std::vector<ShardResult> results = results_;
     if (!estimates_itself()) {
-      begin_stage("estimates");
+      stages_.begin("estimates");
       std::vector<WorkerTask> tasks;
       for (size_t i = 0; i < shards_.size(); ++i) tasks.push_back(make_task(work, i));
       const TaskRunner run = [&](const std::vector<WorkerTask>& left, const TaskDone& done) {
@@ -390,6 +364,7 @@ class NpuCompiler {
   CompileJob& job_;
   const NpuOptions& npu_;
   ThreadPool pool_;
+  StageTimer stages_;
   std::filesystem::path worker_;
   std::string libraries_;
   std::string build_id_;
@@ -408,8 +383,6 @@ class NpuCompiler {
   uint64_t done_bytes_ = 0;
   uint64_t total_bytes_ = 0;
   uint64_t estimate_bytes_ = 0;  // What compiling for a relative adds to the progress.
-  std::string stage_;
-  Clock::time_point stage_start_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "backends/cpu/lower/weight_writer.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "compiler/passes/passes.h"
 
 namespace tandem {
 namespace {
@@ -96,6 +97,15 @@ std::vector<PlannedSegment> FilePlan::planned_segments() const {
 
 Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer, WeightLayout layout) {
   return FilePlanner(layout).run(methods, std::move(tokenizer));
+}
+
+ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe) {
+  ir::Graph graph;
+  const WeightSource& source = *plan.find_weight("embedding");
+  ir::Tensor table = {.name = "embedding", .role = ir::TensorRole::kWeight, .shape = {source.rows, source.cols}};
+  set_weight_format(table, recipe.spec_for("embedding"));
+  graph.add(std::move(table));
+  return graph;
 }
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include "artifact/head.h"
 #include "artifact/writer.h"
 #include "models/model_plan.h"
+#include "quant/recipe.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -34,5 +35,8 @@ struct FilePlan {
 // weights: panels to multiply with, or rows to look up.
 Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer,
                            WeightLayout layout = WeightLayout::kPanel16);
+
+// A graph that names what the CPU looks up in an NPU's file: the embedding.
+ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe);
 
 }  // namespace tandem

@@ -128,8 +128,7 @@ class Interpreter {
       case OpKind::kSiluMul: return each_element([a = x(0), b = x(1)](int64_t i) { return silu(a[i]) * b[i]; });
       case OpKind::kGeluTanhMul:
         return each_element([a = x(0), b = x(1)](int64_t i) { return gelu_tanh(a[i]) * b[i]; });
-      case OpKind::kSoftcap:
-        return each_element([a = x(0), factor](int64_t i) { return factor * std::tanh(a[i] / factor); });
+      case OpKind::kSoftcap: return each_element([a = x(0), factor](int64_t i) { return softcap(a[i], factor); });
       case OpKind::kRopeTable: return rope_table();
       case OpKind::kRope: return rope();
       case OpKind::kStoreKv: return store_kv();
@@ -149,11 +148,10 @@ class Interpreter {
       case OpKind::kSoftmax:
         softmax_rows(x(0), in(0).shape[0] * in(0).shape[1], in(0).shape[2], factor, y());
         return ok_status();
-      case OpKind::kMaskedSoftmax: {
+      case OpKind::kMaskedSoftmax:
         TANDEM_TRY(add_mask());
         softmax_rows(y(), in(0).shape[0] * in(0).shape[1], in(0).shape[2], factor, y());
         return ok_status();
-      }
       case OpKind::kSigmoid: return each_element([a = x(0)](int64_t i) { return 1.0f / (1.0f + std::exp(-a[i])); });
       case OpKind::kAddVector: return add_vector();
       case OpKind::kConcat: return concat();
@@ -345,8 +343,7 @@ class Interpreter {
         if (!failure.ok()) return;
         double sum = 0.0;
         for (int64_t i = 0; i < dim; ++i) sum += double{x(1)[n * dim + i]} * double{row[static_cast<size_t>(i)]};
-        const float logit = static_cast<float>(sum) * a.factor;
-        y()[n * vocabulary + token] = a.softcap > 0.0f ? a.softcap * std::tanh(logit / a.softcap) : logit;
+        y()[n * vocabulary + token] = softcap(static_cast<float>(sum) * a.factor, a.softcap);
       }
     });
     for (Status& failure : failures) TANDEM_TRY(std::move(failure));

@@ -13,6 +13,9 @@ inline float gelu_tanh(float v) {
   return 0.5f * v * (1.0f + std::tanh(kRoot * (v + 0.044715f * v * v * v)));
 }
 
+// No limit if it is 0.
+inline float softcap(float v, float limit) { return limit > 0.0f ? limit * std::tanh(v / limit) : v; }
+
 // Each group of weight's length on its own.
 void rms_norm_rows(const float* x, int64_t groups, std::span<const float> weight, float weight_offset, float eps,
                    float* y);

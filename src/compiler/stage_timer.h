@@ -1,0 +1,34 @@
+// What took how long.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "compiler/compile.h"
+
+namespace tandem {
+
+// One stage after another, written into a report when they end.
+class StageTimer {
+ public:
+  explicit StageTimer(CompileReport& report) : report_(report) {}
+
+  void begin(std::string name) {
+    end();
+    name_ = std::move(name);
+    start_ = Clock::now();
+  }
+  void end() {
+    if (name_.empty()) return;
+    report_.stages.push_back({name_, seconds_since(start_)});
+    name_.clear();
+  }
+
+ private:
+  CompileReport& report_;
+  std::string name_;
+  Clock::time_point start_;
+};
+
+}  // namespace tandem
