@@ -25,7 +25,7 @@ struct ShardRange {
 // What a shard is planned to be at most, if nobody says how many there shall be. Compiling takes about 10 times the
 // binary in memory, and time that grows faster than size and layers do (docs/performance.md).
 inline constexpr uint64_t kPreferredShardBytes = uint64_t{336} << 20;
-inline constexpr int64_t kPreferredShardLayers = 8;
+inline constexpr int64_t kPreferredShardLayers = 12;
 
 struct ShardOptions {
   int shards = 0;          // 0: as many as sizes ask for.
