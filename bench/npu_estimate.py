@@ -131,7 +131,16 @@ def scaled(shape: str, estimate: dict, head: dict) -> dict:
             "ms": method["us"] * factor / 1000, "read_mb": method["ddr_read_bytes"] * factor / 1e6,
             "spill_fill_mb": (method["spill_bytes"] + method["fill_bytes"]) * factor / 1e6, "uncosted": types,
             "finalize_s_per_layer": estimate["finalize_s"].get(method["name"], 0.0) / compiled}
+    mark_incomplete(methods)
     return {"methods": methods, "head_ms": head["us"] / 1000}
+
+
+def mark_incomplete(methods: dict) -> None:
+    """A prefill method that lacks the cost of ops which it has in the others cannot be compared with them."""
+    prefills = [method for tokens, method in methods.items() if tokens != "1"]
+    common = set.intersection(*(set(method["uncosted"]) for method in prefills)) if prefills else set()
+    for method in prefills:
+        method["incomplete"] = sorted(set(method["uncosted"]) - common)
 
 
 def estimate_all(estimator: Estimator, args: argparse.Namespace) -> dict:
@@ -189,7 +198,7 @@ def cheapest(costs: dict[int, float], longest_prompt: int) -> list[float]:
 
 def rate_sets(result: dict, longest_prompt: int) -> list[dict]:
     """For each set of lengths: the mean over prompts of first-token time over the best possible, by both rules."""
-    costs = {int(tokens): method["ms"] for tokens, method in result["methods"].items()}
+    costs = {int(tokens): method["ms"] for tokens, method in result["methods"].items() if not method.get("incomplete")}
     head, best = result["head_ms"], cheapest(costs, longest_prompt)
     rows = []
     lengths = [n for n in costs if n > 1]
@@ -210,12 +219,13 @@ def rate_sets(result: dict, longest_prompt: int) -> list[dict]:
 
 
 def rate_all_sets(results: dict, longest_prompt: int) -> dict:
+    """Of each shape and target, at the smallest context that holds the prompts."""
     rated: dict = {}
     for shape, targets in results.items():
         for target, contexts in targets.items():
-            for context, result in contexts.items():
-                if "skipped" not in result and int(context) >= longest_prompt:
-                    rated[f"{shape} {target} {context}"] = rate_sets(result, longest_prompt)
+            holding = [int(c) for c, result in contexts.items() if "skipped" not in result and int(c) >= longest_prompt]
+            if holding:
+                rated[f"{shape} {TARGETS[target]}"] = rate_sets(contexts[str(min(holding))], longest_prompt)
     return rated
 
 
@@ -301,7 +311,7 @@ def main() -> None:
     parser.add_argument("--work", type=pathlib.Path, help="where checkpoints and estimates are kept")
     parser.add_argument("--shape", action="append", choices=list(LAYERS), help="may be given several times; default: all")
     parser.add_argument("--target", action="append", choices=list(TARGETS), help="default: both")
-    parser.add_argument("--context", type=numbers, default=[512, 1024, 4096], help="such as 512,1024,4096")
+    parser.add_argument("--context", type=numbers, default=[512, 1024, 2048, 4096], help="such as 512,4096")
     parser.add_argument("--lengths", type=numbers, default=list(LENGTHS), help="prefill lengths, such as 32,128")
     parser.add_argument("--longest-prompt", type=int, default=2048, help="sets of lengths are rated over prompts up to this")
     parser.add_argument("--jobs", type=int, default=2, help="compiles at a time")
