@@ -42,11 +42,12 @@ class Estimator:
         program = b"".join((build / name).read_bytes() for name in ("tandem", "tandem-qnn-worker"))
         self.program = hashlib.sha256(program).hexdigest()[:12]
 
-    def compile(self, checkpoint: pathlib.Path, options: list[str], encodings: pathlib.Path | None = None) -> dict:
-        """The estimate's JSON, with the file's size and each method's seconds of finalize."""
+    def compile(self, checkpoint: pathlib.Path, options: list[str], encodings: pathlib.Path | None = None,
+                again: bool = False) -> dict:
+        """The estimate's JSON, with the file's size and each method's seconds of finalize. `again`: even if it is kept."""
         key = hashlib.sha256(" ".join([self.program, checkpoint.name] + options).encode()).hexdigest()[:16]
         kept = self.work / "estimates" / f"{checkpoint.name}-{key}.json"
-        if kept.exists():
+        if kept.exists() and not again:
             return json.loads(kept.read_text())
         output, estimate = kept.with_suffix(".tdm"), kept.with_suffix(".part")
         command = [self.build / "tandem", "compile", checkpoint, "-o", output, "--force", "--estimate-json", estimate]
@@ -70,10 +71,10 @@ class Estimator:
 
     def encodings(self, checkpoint: pathlib.Path) -> pathlib.Path:
         """Calibrates once; the table serves all contexts, methods and targets."""
-        table = checkpoint.with_suffix(checkpoint.suffix + ".encodings.json")
+        table = self.work / "estimates" / f"{checkpoint.name}-{self.program}.encodings"
         if not table.exists():
-            self.compile(checkpoint, common("sa8255", 64, "int8") + ["--mode", "kv", "--calib-samples", "1", "--calib-length",
-                                                                     "16", "--export-encodings", str(table)])
+            options = ["--mode", "kv", "--calib-samples", "1", "--calib-length", "16", "--export-encodings", str(table)]
+            self.compile(checkpoint, common("sa8255", 64, "int8") + options, again=True)
         return table
 
     def layers(self, shape: str, target: str, context: int, lengths: tuple[int, ...], more: tuple[str, ...] = ()) -> dict:

@@ -102,7 +102,7 @@ def draw(results: dict, architectures: dict) -> str:
     logarithmic, so that equal slopes are equal ratios."""
     curves = []
     for color, (shape, targets) in zip(COLORS, results.items()):
-        for dashes, (target, contexts) in zip(("", "6 4"), targets.items()):
+        for dashes, (target, contexts) in zip(("none", "6 4"), targets.items()):
             points = [(int(context), r["methods"]["1"]["ms"] + r["head_ms"]) for context, r in contexts.items() if "skipped" not in r]
             if points:
                 curves.append((f"{shape}, {architectures[target]}", color, dashes, sorted(points)))
