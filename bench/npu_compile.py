@@ -64,12 +64,14 @@ class Sampler(threading.Thread):
             self.peak = max(self.peak, resident(tree(self.pid)))
 
 
-def make_checkpoint(build: pathlib.Path, folder: pathlib.Path, shape: str, layers: int) -> None:
+def make_checkpoint(build: pathlib.Path, folder: pathlib.Path, shape: str, layers: int, vocabulary: int = 0) -> None:
     if (folder / "config.json").exists():
         return
     command = [build / "tools" / "tandem-make-checkpoint", folder, "--shape", shape]
     if layers:
         command += ["--layers", str(layers)]
+    if vocabulary:
+        command += ["--vocab", str(vocabulary)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
