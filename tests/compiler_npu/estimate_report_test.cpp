@@ -80,16 +80,16 @@ TEST(EstimateReport, TokensAndPrompts) {
   EXPECT_DOUBLE_EQ(report.us_per_token(), 2210.0);
   EXPECT_DOUBLE_EQ(report.tokens_per_second(), 1e6 / 2210.0);
   EXPECT_EQ(report.bytes_per_token(), 110 * kMega + 60 + 30) << "what is filled is read too";
-  // As MethodTable cuts prompts: the longest that the rest fills, and in the end the shortest that holds it.
+  // As MethodTable cuts prompts: the longest as often as it is filled, then the shortest that holds the rest.
   const double decode = 210, short_one = 310, long_one = 1020, head = 2000;
   EXPECT_DOUBLE_EQ(report.first_token_us(1), decode + head);
   EXPECT_DOUBLE_EQ(report.first_token_us(2), short_one + head);
   EXPECT_DOUBLE_EQ(report.first_token_us(32), short_one + head);
-  EXPECT_DOUBLE_EQ(report.first_token_us(33), short_one + decode + head);
-  EXPECT_DOUBLE_EQ(report.first_token_us(40), 2 * short_one + head);
-  EXPECT_DOUBLE_EQ(report.first_token_us(127), 4 * short_one + head);
+  EXPECT_DOUBLE_EQ(report.first_token_us(33), long_one + head);
+  EXPECT_DOUBLE_EQ(report.first_token_us(40), long_one + head);
+  EXPECT_DOUBLE_EQ(report.first_token_us(127), long_one + head);
   EXPECT_DOUBLE_EQ(report.first_token_us(128), long_one + head);
-  EXPECT_DOUBLE_EQ(report.first_token_us(300), 2 * long_one + 2 * short_one + head);
+  EXPECT_DOUBLE_EQ(report.first_token_us(300), 3 * long_one + head);
   EXPECT_EQ(report.shown_prompts(), (std::vector<int64_t>{128, 512, 1024}));
   report.context = 1000;
   EXPECT_EQ(report.shown_prompts(), (std::vector<int64_t>{128, 512}));
