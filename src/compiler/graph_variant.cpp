@@ -13,10 +13,11 @@ constexpr AttentionForm kDecodeForm = {AttentionForm::Heads::kPerKvHead, true, t
 constexpr AttentionForm kPrefillForm = {AttentionForm::Heads::kPerQueryHead, true, false};
 
 // A transfer of weights should be long, but several of them have to fit into VTCM beside the activations. Above an
-// eighth of VTCM a step of a 4B or 8B model takes up to twice as long; below a tenth of that a step of a 0.6B model
-// takes a third longer.
+// eighth of 8 MB a step of a 4B or 8B model takes up to twice as long, and with 16 MB prefill still does not gain; below
+// a tenth of that a step of a 0.6B model takes a third longer.
 constexpr int kTileSizes[] = {256, 128, 64};
 constexpr int kTilesInVtcm = 8;
+constexpr int kMostVtcmMb = 8;
 constexpr int kMaxTileChannels = 4096;
 
 double bytes_per_weight(WeightFormat format) {
@@ -34,7 +35,7 @@ int choose_weight_tile(const Target& target, const ModelPlan& plan, const Recipe
     longest =
         std::max(longest, static_cast<double>(weight.cols) * bytes_per_weight(recipe.spec_for(weight.name).format));
   }
-  const double room = static_cast<double>(target.vtcm_mb) * (1 << 20) / kTilesInVtcm;
+  const double room = static_cast<double>(std::min(target.vtcm_mb, kMostVtcmMb)) * (1 << 20) / kTilesInVtcm;
   for (const int channels : kTileSizes) {
     if (longest * channels <= room) return channels;
   }

@@ -164,8 +164,8 @@ TEST(GraphVariants, FormsThatCannotShareACacheAreRefused) {
 // The longest channel decides: of an 8 MB VTCM one transfer takes an eighth at most.
 TEST(GraphVariants, TransfersOfWeightsGrowUntilTheyFillTheirShareOfVtcm) {
   const test::OpenedModel model(test::golden_dir("qwen3"));
-  const Target& target = **find_target("sm8550");
-  const auto tile = [&](const char* recipe, int64_t ffn) {
+  const auto tile = [&](const char* recipe, int64_t ffn, const char* name = "sm8550") {
+    const Target& target = **find_target(name);
     ModelPlan plan = model.plan();
     for (WeightSource& weight : plan.weights) {
       if (weight.name.ends_with(".mlp.down")) weight.cols = ffn;
@@ -176,6 +176,8 @@ TEST(GraphVariants, TransfersOfWeightsGrowUntilTheyFillTheirShareOfVtcm) {
   EXPECT_EQ(tile("w4", 6144), 256);   // Qwen3-1.7B
   EXPECT_EQ(tile("w4", 9728), 128);   // Qwen3-4B
   EXPECT_EQ(tile("w4", 14336), 128);  // Llama-3-8B
+  EXPECT_EQ(tile("w4", 9728, "sa8797"), 128) << "16 MB are no reason for more";
+  EXPECT_EQ(tile("w4", 9728, "sm8350"), 64) << "4 MB";
   EXPECT_EQ(tile("w8", 9728), 64);
 }
 
