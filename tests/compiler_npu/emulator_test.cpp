@@ -155,25 +155,6 @@ TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
   }
 }
 
-// V69 multiplies a few rows wrongly (backends/qnn/lower/lower_attention.cpp): with two query heads for a KV head, a
-// step of decode has such rows. Its products are less exact than those of later ones.
-TEST(Emulator, AllFormsOfAttentionComputeTheSameOnV69) {
-  TANDEM_NEEDS_QNN();
-  constexpr double kNoiseOfV69 = 33.0;
-  const TempFolder folder;
-  const auto checkpoint = test::golden_dir("qwen3");
-  const auto prompt = prompt_of("qwen3");
-  for (const AttentionForm& form : all_attention_forms()) {
-    CompileOptions options = test::npu_options("w4", {});
-    options.target = "sm8450";
-    options.npu.decode_attention = form;
-    test::must_compile(checkpoint, folder / "x.tdm", options);
-    const auto qdq = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kQdq, prompt);
-    const auto got = test::device_logits(folder / "x.tdm", prompt);
-    EXPECT_GE(log_sqnr(attention_form_name(form), qdq, got), kNoiseOfV69) << attention_form_name(form);
-  }
-}
-
 // A head in four bits whose best logits the CPU computes again; with a factor (Granite) and a cap (Gemma 2).
 TEST(Emulator, TheBestLogitsAreRescored) {
   TANDEM_NEEDS_QNN();
