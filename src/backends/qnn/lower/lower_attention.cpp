@@ -145,10 +145,7 @@ Status GraphLowering::matmul() {
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), results));
   std::vector<NodeParam> params;
   if (op_->attributes.transpose_b) params.push_back({"transpose_in1", true});
-  // One matrix is right with any number of rows, unless it was put together from the cache and the call's own rows.
-  const bool is_appended = std::ranges::any_of(
-      graph_.ops, [&](const ir::Op& op) { return op.kind == ir::OpKind::kAppendRows && op.outputs[0] == in_id(1); });
-  const bool fills_tiles = (groups == 1 && !is_appended) || (tokens % 4 == 0 && tokens >= 8);
+  const bool fills_tiles = tokens % 4 == 0 && tokens >= 8;
   if (target()->context()->device()->arch() != kArchWithWrongMatMul || type.is_float() || fills_tiles) {
     return emitter_.node("MatMul", {a, b}, y, std::move(params));
   }
