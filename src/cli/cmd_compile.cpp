@@ -41,7 +41,7 @@ struct Options {
   bool force = false;
   CalibrationOptions calibration;
   std::string calib_range;
-  std::vector<std::string> attention;
+  std::string attention;
   NpuOptions npu;
   bool unshared = false;
   double memory_gb = 0.0;
@@ -50,6 +50,7 @@ struct Options {
 // What does not go together is refused before anything is opened.
 void check(const Options& o) {
   if (o.mode == "kv" && !o.prefill.empty()) refuse("--prefill makes no sense with --mode kv; leave one out");
+  if (std::ranges::count(o.attention, ',') > 1) refuse("--attention takes one form, or two: for decode and for prefill");
   if (!o.attention.empty() && o.npu.tune_graphs) {
     refuse("--attention says what --tune-graphs would find out; leave one out");
   }
@@ -79,8 +80,15 @@ CompileOptions to_compile_options(const Options& o) {
   options.npu = o.npu;
   options.npu.share_weights = !o.unshared;
   if (!o.attention.empty()) {
-    options.npu.decode_attention = value_or_fail(parse_attention_form(o.attention.front()));
-    options.npu.prefill_attention = value_or_fail(parse_attention_form(o.attention.back()));
+    const size_t comma = o.attention.find(',');
+    const auto form = [](const std::string& name) {
+      auto parsed = parse_attention_form(name);
+      if (!parsed.ok()) refuse("--attention: " + parsed.error().message);
+      return *parsed;
+    };
+    options.npu.decode_attention = form(o.attention.substr(0, comma));
+    options.npu.prefill_attention =
+        comma == std::string::npos ? options.npu.decode_attention : form(o.attention.substr(comma + 1));
   }
   options.npu.estimate |= !o.npu.estimate_json.empty();
   options.npu.memory = static_cast<uint64_t>(o.memory_gb * static_cast<double>(uint64_t{1} << 30));
@@ -195,9 +203,7 @@ void add_npu_options(CLI::App& command, Options& o) {
   command
       .add_option("--attention", o.attention,
                   "How decode and prefill compute attention, such as gqa+kv,sha+k; default: what is fastest")
-      ->delimiter(',')
-      ->expected(1, 2)
-      ->check(accepted_by(parse_attention_form))
+      ->type_name("FORM[,FORM]")
       ->group(npu);
   command
       .add_flag(

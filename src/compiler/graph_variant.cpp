@@ -42,6 +42,18 @@ int choose_weight_tile(const Target& target, const ModelPlan& plan, const Recipe
   return std::end(kTileSizes)[-1];
 }
 
+Status check_shared_cache(const AttentionForms& attention) {
+  const auto& forms = attention.by_tokens;
+  const auto differs = std::ranges::find_if(
+      forms, [&](const auto& entry) { return entry.second.splits_cache() != forms.begin()->second.splits_cache(); });
+  if (differs == forms.end()) return ok_status();
+  return invalid_argument(
+      "methods of {} and of {} tokens cannot share a cache with the forms {} and {} of attention: mha keeps all heads "
+      "in one tensor, gqa and sha one each; give mha for both or for none",
+      forms.begin()->first, differs->first, attention_form_name(forms.begin()->second),
+      attention_form_name(differs->second));
+}
+
 }  // namespace
 
 std::string GraphVariant::to_json() const {
@@ -71,6 +83,7 @@ Result<GraphVariant> GraphVariant::from_json(std::string_view text) {
     }
     TANDEM_ASSIGN(variant.attention.by_tokens[tokens], parse_attention_form(name.get<std::string>()));
   }
+  TANDEM_TRY(check_shared_cache(variant.attention));
   return variant;
 }
 
@@ -102,15 +115,7 @@ Status apply_attention_options(const std::optional<AttentionForm>& decode, const
     const std::optional<AttentionForm>& given = method.tokens == 1 ? decode : prefill;
     if (given) variant.attention.by_tokens[method.tokens] = *given;
   }
-  const auto& forms = variant.attention.by_tokens;
-  const auto differs = std::ranges::find_if(
-      forms, [&](const auto& entry) { return entry.second.splits_cache() != forms.begin()->second.splits_cache(); });
-  if (differs == forms.end()) return ok_status();
-  return invalid_argument(
-      "methods of {} and of {} tokens cannot share a cache with the forms {} and {} of attention: mha keeps all heads "
-      "in one tensor, gqa and sha one each; give mha for both or for none",
-      forms.begin()->first, differs->first, attention_form_name(forms.begin()->second),
-      attention_form_name(differs->second));
+  return check_shared_cache(variant.attention);
 }
 
 }  // namespace tandem

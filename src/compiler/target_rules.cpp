@@ -118,6 +118,13 @@ Status resolve_head(const Target& target, const ModelPlan& plan, const CompileOp
     recipe.head = WeightSpec();
   }
   const bool is_small = has_small_head(plan, recipe);
+  if (const WeightSpec head = recipe.spec_for("head"); asked && !is_small && head.format == WeightFormat::kLpbq4) {
+    return unsupported(
+        "the logits cannot be rescored: the head takes 8 bits, because its {} inputs are no multiple of the block of "
+        "{}; "
+        "leave --rescore out",
+        plan.hidden_size, head.block);
+  }
   if (asked && !is_small) {
     return invalid_argument(
         "only the logits of a head in lpbq4 are rescored, and this one is {}; use --head lpbq4, or "
@@ -135,8 +142,19 @@ Status resolve_head(const Target& target, const ModelPlan& plan, const CompileOp
   return ok_status();
 }
 
-Status check_methods(const Target& target, const CompileOptions& options, const std::vector<int64_t>& prefill) {
+// With exactly this many rows the vendor's compiler makes wrong graphs of integers, on every architecture: in which
+// forms of attention depends on the model. 15 and 17 are right, and so is fp16.
+constexpr int64_t kWrongTokens = 16;
+
+Status check_methods(const Target& target, const CompileOptions& options, const std::vector<int64_t>& prefill,
+                     const Recipe& recipe) {
   if (!target.is_npu()) return ok_status();
+  if (contains(prefill, kWrongTokens) && !computes_in_f16(recipe)) {
+    return unsupported(
+        "methods of {} tokens in integers are computed wrongly by QNN's library; use another length, such as "
+        "--prefill 8 or 32, or --recipe fp16",
+        kWrongTokens);
+  }
   if (!prefill.empty() && !target.shares_weights && options.npu.share_weights && !options.npu.emulator) {
     return unsupported(
         "target {} (Hexagon V{}) cannot share weights between prefill and decode, which is possible from V73 on; use "
@@ -188,7 +206,7 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
   TANDEM_TRY(check_formats(target, plan, recipe));
   TANDEM_TRY(check_kv(target, options, recipe, notes));
   TANDEM_TRY(check_activations(target, plan, options, recipe, notes));
-  TANDEM_TRY(check_methods(target, options, prefill));
+  TANDEM_TRY(check_methods(target, options, prefill, recipe));
   if (!target.is_npu()) {
     const bool reads_text = leaves_activations_open(recipe, plan);
     if (const std::string_view flag = npu_flag_of(options, reads_text); !flag.empty()) {

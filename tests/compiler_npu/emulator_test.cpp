@@ -137,7 +137,10 @@ TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;
   const auto checkpoint = test::golden_dir("qwen3");
-  const auto prompt = prompt_of("qwen3");
+  // Long enough for a prefill call and decoding behind it.
+  auto prompt = test::golden_prompt("qwen3");
+  while (prompt.size() < 44) prompt.push_back(prompt[prompt.size() / 2]);
+  prompt.resize(44);
   const auto exact = test::phase_logits({}, checkpoint, Phase::kFloat, prompt);
   std::optional<double> noise;
   for (const AttentionForm& form : all_attention_forms()) {
@@ -145,6 +148,7 @@ TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
     CompileOptions options = test::npu_options("w8");
     options.npu.decode_attention = options.npu.prefill_attention = form;
     options.npu.shards = 2;
+    options.prefill = {32};
     test::must_compile(checkpoint, folder / "x.tdm", options);
     const auto got = test::device_logits(folder / "x.tdm", prompt);
     const auto qdq = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kQdq, prompt);

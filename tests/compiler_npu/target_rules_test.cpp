@@ -119,6 +119,16 @@ TEST(TargetRules, V69SharesNoWeights) {
   }
 }
 
+TEST(TargetRules, MethodsOf16TokensAreRefused) {
+  for (const char* target : {"sm8550", "sm8750", "sm8850"}) {
+    expect_refused(settle(target, "w4", {}, {16}), {"16 tokens", "wrongly", "--prefill 8 or 32"});
+    expect_refused(settle(target, "w8", {}, {8, 16}), {"16 tokens"});
+    EXPECT_TRUE(settle(target, "fp16", {}, {16}).status.ok()) << target;
+    EXPECT_TRUE(settle(target, "w4", {}, {8, 15, 17, 32}).status.ok()) << target;
+  }
+  EXPECT_TRUE(settle("cpu", "w4", {}, {16}).status.ok());
+}
+
 TEST(TargetRules, KeysAndValues) {
   expect_refused(settle("sm8475", "w4", with_kv(KvFormat::kU16)), {"V69", "u16", "from V73 on", "--kv u8"});
   EXPECT_TRUE(settle("sm8550", "w4", with_kv(KvFormat::kU16)).status.ok());
@@ -237,6 +247,8 @@ TEST(TargetRules, RescoringThatIsNotPossibleIsRefused) {
   options.head = WeightSpec();
   expect_refused(settle("sm8750", "w4", options, {}, "llama2"), {"not tied", "--head int8"});
   expect_refused(settle("sm8750", R"({"base": "w4", "embedding": "fp16"})", options), {"the embedding is not int8"});
+  // 72 inputs.
+  expect_refused(settle("sm8750", "w4", options, {}, "smollm2"), {"takes 8 bits", "72", "leave --rescore out"});
   // Where nobody asked for it, a note says what is missing.
   options.rescore.reset();
   const Settled untied = settle("sm8750", "w8", options, {}, "llama2");

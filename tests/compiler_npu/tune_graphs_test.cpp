@@ -145,6 +145,7 @@ TEST(GraphVariantJson, RefusesWhatNobodyWrote) {
                            R"({"attention": {}, "weight_tile": 1e30, "fold_mask": true})",
                            R"({"attention": {"x": "mha"}, "weight_tile": 64, "fold_mask": true})",
                            R"({"attention": {"0": "mha"}, "weight_tile": 64, "fold_mask": true})",
+                           R"({"attention": {"1": "mha", "8": "sha"}, "weight_tile": 64, "fold_mask": true})",
                            R"({"attention": {"1": "mqa"}, "weight_tile": 64, "fold_mask": true})",
                            R"({"attention": {"1": 3}, "weight_tile": 64, "fold_mask": true})"}) {
     EXPECT_FALSE(GraphVariant::from_json(text).ok()) << text;

@@ -60,6 +60,10 @@ class Planner {
       }
       for (const TensorId id : op.outputs) {
         const Tensor& t = graph_.at(id);
+        if (t.shape.size() > 2) {
+          return unsupported("method \"{}\" has heads apart (\"{}\"), which the CPU does not; compile it with --target cpu",
+                             graph_.name, t.name);
+        }
         if (t.dtype != DType::kF32 && op.kind != OpKind::kConvert) return not_float(t);
       }
     }

@@ -36,7 +36,8 @@ bool is_float(const abi::Tensor& tensor) {
   return tensor.body.dtype == DataType::kFloat16 || tensor.body.dtype == DataType::kFloat32;
 }
 
-// Several matrices at once, with rows that do not fill the tiles.
+// Several matrices at once, with rows that do not fill the tiles. (One matrix is wrong in some graphs and right in
+// others, which cannot be seen here: the lowering fills up its rows too.)
 bool has_ragged_rows(const abi::TensorBody& left) {
   if (left.rank < 3) return false;
   uint64_t matrices = 1;

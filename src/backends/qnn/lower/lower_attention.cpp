@@ -145,12 +145,13 @@ Status GraphLowering::matmul() {
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), results));
   std::vector<NodeParam> params;
   if (op_->attributes.transpose_b) params.push_back({"transpose_in1", true});
-  const bool fills_tiles = groups == 1 || (tokens % 4 == 0 && tokens >= 8);
+  const bool fills_tiles = tokens % 4 == 0 && tokens >= 8;
   if (target()->context()->device()->arch() != kArchWithWrongMatMul || type.is_float() || fills_tiles) {
     return emitter_.node("MatMul", {a, b}, y, std::move(params));
   }
-  // V69 multiplies wrongly, with nothing right in the result, where several matrices are multiplied at once and the
-  // rows, or the tokens that they were made of, are fewer than 8 or no multiple of 4. Rows of zeros fill them up.
+  // V69 multiplies wrongly, with nothing right in the result, where the rows, or the tokens that they were made of, are
+  // fewer than 8 or no multiple of 4: always if several matrices are multiplied at once, with one matrix from some 32
+  // cached tokens on. Rows of zeros fill them up.
   const uint32_t count = rows.shape[2], filled = (count / kTileRows + 1) * kTileRows;
   Shape padded_shape = rows.shape, product_shape = results.shape;
   padded_shape[2] = product_shape[2] = filled;

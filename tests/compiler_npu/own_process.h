@@ -1,0 +1,47 @@
+// Tests of another target in a process of their own: the library has one architecture in a process.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "compiler_npu/npu_support.h"
+
+extern char** environ;
+
+namespace tandem::test {
+
+// The target of the tests that read it.
+inline constexpr const char* kTargetVariable = "TANDEM_NPU_TEST_TARGET";
+
+// Runs the tests that `tests` (a filter) names, for `target`. They have to pass, all of them; what they said.
+inline std::string run_in_own_process(const char* target, const std::string& tests) {
+  const TempFolder folder;
+  const std::string log = (folder / "log.txt").string();
+  posix_spawn_file_actions_t actions;
+  if (::posix_spawn_file_actions_init(&actions) != 0) return {};
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_CREAT | O_WRONLY, 0600);
+  ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  std::string program = "/proc/self/exe", filter = "--gtest_filter=" + tests;
+  char* const arguments[] = {program.data(), filter.data(), nullptr};
+  ::setenv(kTargetVariable, target, 1);
+  pid_t child = -1;
+  const int failed = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, environ);
+  ::unsetenv(kTargetVariable);
+  ::posix_spawn_file_actions_destroy(&actions);
+  EXPECT_EQ(failed, 0);
+  int status = 0;
+  if (failed != 0 || ::waitpid(child, &status, 0) != child) return {};
+  const auto bytes = read_file(log);
+  std::string text(bytes.begin(), bytes.end());
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << text;
+  EXPECT_EQ(text.find("SKIPPED"), std::string::npos) << text;
+  return text;
+}
+
+}  // namespace tandem::test
