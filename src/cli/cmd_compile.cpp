@@ -50,7 +50,8 @@ struct Options {
 // What does not go together is refused before anything is opened.
 void check(const Options& o) {
   if (o.mode == "kv" && !o.prefill.empty()) refuse("--prefill makes no sense with --mode kv; leave one out");
-  if (std::ranges::count(o.attention, ',') > 1) refuse("--attention takes one form, or two: for decode and for prefill");
+  if (std::ranges::count(o.attention, ',') > 1)
+    refuse("--attention takes one form, or two: for decode and for prefill");
   if (!o.attention.empty() && o.npu.tune_graphs) {
     refuse("--attention says what --tune-graphs would find out; leave one out");
   }

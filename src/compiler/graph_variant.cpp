@@ -13,8 +13,8 @@ constexpr AttentionForm kDecodeForm = {AttentionForm::Heads::kPerKvHead, true, t
 constexpr AttentionForm kPrefillForm = {AttentionForm::Heads::kPerQueryHead, true, false};
 
 // A transfer of weights should be long, but several of them have to fit into VTCM beside the activations. Above an
-// eighth of 8 MB a step of a 4B or 8B model takes up to twice as long, and with 16 MB prefill still does not gain; below
-// a tenth of that a step of a 0.6B model takes a third longer.
+// eighth of 8 MB a step of a 4B or 8B model takes up to twice as long, and with 16 MB prefill still does not gain;
+// below a tenth of that a step of a 0.6B model takes a third longer.
 constexpr int kTileSizes[] = {256, 128, 64};
 constexpr int kTilesInVtcm = 8;
 constexpr int kMostVtcmMb = 8;

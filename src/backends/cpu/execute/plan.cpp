@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backends/cpu/execute/bind_matrix.h"
+#include "backends/cpu/execute/check_ops.h"
 #include "backends/cpu/execute/wide_linear.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -31,7 +32,7 @@ class Planner {
   }
 
   Result<MethodPlan> run() {
-    TANDEM_TRY(check_ops());
+    TANDEM_TRY(check_ops(graph_));
     TANDEM_TRY(find_keys());
     TANDEM_TRY(place_outside());
     place_aliases();
@@ -44,31 +45,6 @@ class Planner {
 
  private:
   Place& place(TensorId id) { return plan_.places[static_cast<size_t>(id)]; }
-
-  // Kernels compute in floats. The graph language also knows ops over integers, for other back ends.
-  Status check_ops() const {
-    for (const Op& op : graph_.ops) {
-      if (op.kind > OpKind::kConvert && !is_attention(op.kind)) {
-        return unsupported("method \"{}\" has the op {}, which the CPU does not run; compile it with --target cpu",
-                           graph_.name, op_kind_name(op.kind));
-      }
-      for (const TensorId id : op.inputs) {
-        const Tensor& t = graph_.at(id);
-        const bool is_numbers = t.role == TensorRole::kActivation || t.role == TensorRole::kOutput ||
-                                (t.role == TensorRole::kInput && t.dtype != DType::kI32);
-        if (is_numbers && t.dtype != DType::kF32 && op.kind != OpKind::kMaskToFloat) return not_float(t);
-      }
-      for (const TensorId id : op.outputs) {
-        const Tensor& t = graph_.at(id);
-        if (t.shape.size() > 2) {
-          return unsupported("method \"{}\" has heads apart (\"{}\"), which the CPU does not; compile it with --target cpu",
-                             graph_.name, t.name);
-        }
-        if (t.dtype != DType::kF32 && op.kind != OpKind::kConvert) return not_float(t);
-      }
-    }
-    return ok_status();
-  }
 
   Status find_keys() {
     plan_.is_keys.assign(graph_.tensors.size(), false);
@@ -88,11 +64,6 @@ class Planner {
       }
     }
     return ok_status();
-  }
-
-  Status not_float(const Tensor& t) const {
-    return unsupported("method \"{}\" computes \"{}\" as {}, which the CPU does not do; compile it with --target cpu",
-                       graph_.name, t.name, dtype_name(t.dtype));
   }
 
   Status place_outside() {
