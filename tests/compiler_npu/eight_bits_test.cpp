@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler_npu/npu_support.h"
-#include "compiler_npu/own_process.h"
+#include "support/own_process.h"
 
 namespace tandem {
 namespace {
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Emulator, EightBits, testing::ValuesIn(test::kGoldenFam
 
 TEST(EightBitsOnV68, InAProcessOfItsOwn) {
   TANDEM_NEEDS_QNN();
-  const std::string text = test::run_in_own_process("sm8350", "Emulator/EightBits.*");
+  const std::string text = test::run_in_own_process(test::kTargetVariable, "sm8350", "Emulator/EightBits.*");
   EXPECT_HAS(text, "on sm8350: ");
   for (size_t at = 0; (at = text.find("[ sqnr     ]", at)) != std::string::npos; ++at) {
     std::printf("%s\n", text.substr(at, text.find('\n', at) - at).c_str());

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler_npu/npu_support.h"
-#include "compiler_npu/own_process.h"
+#include "support/own_process.h"
 
 namespace tandem {
 namespace {
@@ -15,7 +15,8 @@ TEST(FormsOnV69, ComputeTheSame) {
   TANDEM_NEEDS_QNN();
   const char* const target = std::getenv(test::kTargetVariable);
   if (target == nullptr) {
-    EXPECT_HAS(test::run_in_own_process("sm8450", "FormsOnV69.ComputeTheSame"), "sha+kv on sm8450: ");
+    EXPECT_HAS(test::run_in_own_process(test::kTargetVariable, "sm8450", "FormsOnV69.ComputeTheSame"),
+               "sha+kv on sm8450: ");
     return;
   }
   const test::TempFolder folder;

@@ -22,6 +22,9 @@
 
 namespace tandem::test {
 
+// The target of tests that run in a process of their own (support/own_process.h).
+inline constexpr const char* kTargetVariable = "TANDEM_NPU_TEST_TARGET";
+
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 // A checkpoint, its plan and its weights.

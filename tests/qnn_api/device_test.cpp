@@ -1,16 +1,9 @@
 // Devices. A process works for one architecture, so the others are tested by starting this program again.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 
 #include "qnn_api/qnn_support.h"
-#include "support/temp_folder.h"
-
-extern char** environ;
+#include "support/own_process.h"
 
 namespace tandem::qnn {
 namespace {
@@ -26,27 +19,8 @@ class QnnArchitectures : public ::testing::TestWithParam<Target> {};
 
 TEST_P(QnnArchitectures, DeviceOpsAndBinariesInAProcessOfItsOwn) {
   TANDEM_NEEDS_QNN();
-  const tandem::test::TempFolder folder;
-  const std::string log = (folder / "log.txt").string();
-  posix_spawn_file_actions_t actions;
-  ASSERT_EQ(::posix_spawn_file_actions_init(&actions), 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_CREAT | O_WRONLY, 0600);
-  ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  std::string program = "/proc/self/exe";
-  std::string filter = "--gtest_filter=QnnOps*:*QnnLinear*:QnnGraph*";
-  std::array<char*, 3> arguments = {program.data(), filter.data(), nullptr};
-  ::setenv(test::kSocVariable, GetParam().soc, 1);
-  pid_t child = -1;
-  const int failed = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
-  ::unsetenv(test::kSocVariable);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ASSERT_EQ(failed, 0);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  const auto bytes = tandem::test::read_file(log);
-  const std::string text(bytes.begin(), bytes.end());
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << text;
-  EXPECT_EQ(text.find("SKIPPED"), std::string::npos) << text;
+  const std::string text =
+      tandem::test::run_in_own_process(test::kSocVariable, GetParam().soc, "QnnOps*:*QnnLinear*:QnnGraph*");
   EXPECT_NE(text.find("[ measured ] " + std::string(GetParam().name)), std::string::npos) << text;
   for (size_t at = 0; (at = text.find("[ measured ]", at)) != std::string::npos; ++at) {
     std::printf("%s\n", text.substr(at, text.find('\n', at) - at).c_str());

@@ -2,18 +2,11 @@
 // again for those that are simulated.
 #include "backends/qnn/api/profile.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 
 #include "qnn_api/qnn_support.h"
-#include "support/temp_folder.h"
-
-extern char** environ;
+#include "support/own_process.h"
 
 namespace tandem::qnn {
 namespace {
@@ -83,27 +76,7 @@ class QnnSimulated : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(QnnSimulated, InAProcessOfItsOwn) {
   TANDEM_NEEDS_QNN();
-  const tandem::test::TempFolder folder;
-  const std::string log = (folder / "log.txt").string();
-  posix_spawn_file_actions_t actions;
-  ASSERT_EQ(::posix_spawn_file_actions_init(&actions), 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_CREAT | O_WRONLY, 0600);
-  ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  std::string program = "/proc/self/exe";
-  std::string filter = "--gtest_filter=QnnProfile.*";
-  std::array<char*, 3> arguments = {program.data(), filter.data(), nullptr};
-  ::setenv(test::kSocVariable, GetParam(), 1);
-  pid_t child = -1;
-  const int failed = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
-  ::unsetenv(test::kSocVariable);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ASSERT_EQ(failed, 0);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  const auto bytes = tandem::test::read_file(log);
-  const std::string text(bytes.begin(), bytes.end());
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << text;
-  EXPECT_EQ(text.find("SKIPPED"), std::string::npos) << text;
+  const std::string text = tandem::test::run_in_own_process(test::kSocVariable, GetParam(), "QnnProfile.*");
   EXPECT_NE(text.find("[ measured ] SoC " + std::string(GetParam())), std::string::npos) << text;
 }
 

@@ -1,14 +1,7 @@
 // The same tests for other architectures, each in a process of its own; and V69's MatMul, which is wrong.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "backends/qnn/api/known_traps.h"
 #include "qnn_lower/lower_support.h"
-#include "support/temp_folder.h"
-
-extern char** environ;
+#include "support/own_process.h"
 
 namespace tandem::qnn {
 namespace {
@@ -22,28 +15,9 @@ class QnnLoweringArchitectures : public ::testing::TestWithParam<Target> {};
 
 TEST_P(QnnLoweringArchitectures, OpsAndDecodersInAProcessOfItsOwn) {
   TANDEM_NEEDS_QNN();
-  const tandem::test::TempFolder folder;
-  const std::string log = (folder / "log.txt").string();
-  posix_spawn_file_actions_t actions;
-  ASSERT_EQ(::posix_spawn_file_actions_init(&actions), 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_CREAT | O_WRONLY, 0600);
-  ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  std::string program = "/proc/self/exe";
   // Sharing is for V73 and up.
-  std::string filter = "--gtest_filter=QnnLowering.*-QnnLowering.Sharing*";
-  char* const arguments[] = {program.data(), filter.data(), nullptr};
-  ::setenv(test::kSocVariable, GetParam().soc, 1);
-  pid_t child = -1;
-  const int failed = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, environ);
-  ::unsetenv(test::kSocVariable);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ASSERT_EQ(failed, 0);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  const auto bytes = tandem::test::read_file(log);
-  const std::string text(bytes.begin(), bytes.end());
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << text;
-  EXPECT_EQ(text.find("SKIPPED"), std::string::npos) << text;
+  const std::string text =
+      tandem::test::run_in_own_process(test::kSocVariable, GetParam().soc, "QnnLowering.*-QnnLowering.Sharing*");
   EXPECT_NE(text.find("[ measured ] " + std::string(GetParam().name)), std::string::npos) << text;
 }
 

@@ -1,4 +1,5 @@
-// Tests of another target in a process of their own: the library has one architecture in a process.
+// Tests in a process of their own, with an environment variable set: Qualcomm's library has one architecture in a
+// process.
 #pragma once
 
 #include <fcntl.h>
@@ -10,17 +11,14 @@
 #include <cstdlib>
 #include <string>
 
-#include "compiler_npu/npu_support.h"
+#include "support/temp_folder.h"
 
 extern char** environ;
 
 namespace tandem::test {
 
-// The target of the tests that read it.
-inline constexpr const char* kTargetVariable = "TANDEM_NPU_TEST_TARGET";
-
-// Runs the tests that `tests` (a filter) names, for `target`. They have to pass, all of them; what they said.
-inline std::string run_in_own_process(const char* target, const std::string& tests) {
+// Runs the tests of this program that `tests` (a filter) names. They have to pass, all of them; what they said.
+inline std::string run_in_own_process(const char* variable, const std::string& value, const std::string& tests) {
   const TempFolder folder;
   const std::string log = (folder / "log.txt").string();
   posix_spawn_file_actions_t actions;
@@ -29,10 +27,10 @@ inline std::string run_in_own_process(const char* target, const std::string& tes
   ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   std::string program = "/proc/self/exe", filter = "--gtest_filter=" + tests;
   char* const arguments[] = {program.data(), filter.data(), nullptr};
-  ::setenv(kTargetVariable, target, 1);
+  ::setenv(variable, value.c_str(), 1);
   pid_t child = -1;
   const int failed = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, environ);
-  ::unsetenv(kTargetVariable);
+  ::unsetenv(variable);
   ::posix_spawn_file_actions_destroy(&actions);
   EXPECT_EQ(failed, 0);
   int status = 0;
