@@ -83,15 +83,9 @@ void show_estimates(const StoredEstimate& stored, uint32_t soc_model) {
 Json estimates_json(const StoredEstimate& stored, uint32_t soc_model) {
   Json methods = Json::array(), first_tokens = Json::array();
   for (const auto& [name, e, uncosted] : stored.methods) {
-    methods.push_back({{"name", name},
-                       {"us", e.us},
-                       {"us_lower", e.us_lower},
-                       {"us_upper", e.us_upper},
-                       {"ddr_read_bytes", e.ddr_read_bytes},
-                       {"ddr_write_bytes", e.ddr_write_bytes},
-                       {"spill_bytes", e.spill_bytes},
-                       {"fill_bytes", e.fill_bytes},
-                       {"uncosted_ops", uncosted}});
+    Json method = {{"name", name}, {"uncosted_ops", uncosted}};
+    for (const auto& [field, member] : qnn::kEstimateFields) method[field] = e.*member;
+    methods.push_back(std::move(method));
   }
   for (const auto& [prompt, us] : stored.first_token_us) {
     first_tokens.push_back({{"prompt", prompt}, {"ms", milliseconds(us)}});

@@ -24,13 +24,7 @@ constexpr uint64_t kTellingHeadBytes = uint64_t{32} << 20;
 constexpr int64_t kShownPrompts[] = {128, 512, 1024};
 
 void add(qnn::Estimate& sum, const qnn::Estimate& part) {
-  sum.us += part.us;
-  sum.us_lower += part.us_lower;
-  sum.us_upper += part.us_upper;
-  sum.ddr_read_bytes += part.ddr_read_bytes;
-  sum.ddr_write_bytes += part.ddr_write_bytes;
-  sum.spill_bytes += part.spill_bytes;
-  sum.fill_bytes += part.fill_bytes;
+  for (const auto& [name, member] : qnn::kEstimateFields) sum.*member += part.*member;
   sum.uncosted_ops.insert(sum.uncosted_ops.end(), part.uncosted_ops.begin(), part.uncosted_ops.end());
 }
 

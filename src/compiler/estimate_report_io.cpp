@@ -16,23 +16,12 @@ constexpr std::string_view kPrefix = "estimate.";
 constexpr std::string_view kFirstToken = "first_token_us.";
 constexpr uint64_t kFileLimit = uint64_t{64} << 20;
 
-// The numbers of an estimate by their names, in JSON and in figures alike.
-constexpr std::pair<std::string_view, uint64_t qnn::Estimate::*> kFields[] = {
-    {"us", &qnn::Estimate::us},
-    {"us_lower", &qnn::Estimate::us_lower},
-    {"us_upper", &qnn::Estimate::us_upper},
-    {"ddr_read_bytes", &qnn::Estimate::ddr_read_bytes},
-    {"ddr_write_bytes", &qnn::Estimate::ddr_write_bytes},
-    {"spill_bytes", &qnn::Estimate::spill_bytes},
-    {"fill_bytes", &qnn::Estimate::fill_bytes},
-};
-
 Json estimate_json(const EstimateReport& report, const std::string& name, const qnn::Estimate& estimate) {
   Json json = {{"name", name},
                {"uncosted_ops", estimate.uncosted_ops.size()},
                {"uncosted_op_names", estimate.uncosted_ops},
                {"share_of_streaming_rate", report.share_of_streaming_rate(estimate)}};
-  for (const auto& [key, member] : kFields) json[std::string(key)] = estimate.*member;
+  for (const auto& [key, member] : qnn::kEstimateFields) json[key] = estimate.*member;
   return json;
 }
 
@@ -57,7 +46,7 @@ void read_method(StoredEstimate& stored, std::string_view name, std::string_view
     return stored.methods.emplace_back(StoredEstimate::Method{std::string(name), {}, 0});
   };
   if (field == "uncosted_ops") get().uncosted_ops = count_of(value);
-  for (const auto& [key, member] : kFields) {
+  for (const auto& [key, member] : qnn::kEstimateFields) {
     if (field == key) get().estimate.*member = count_of(value);
   }
 }
@@ -106,7 +95,7 @@ std::vector<Figure> EstimateReport::figures() const {
   put("bytes_per_token", static_cast<double>(bytes_per_token()));
   for (const int64_t prompt : shown_prompts()) put(fmt::format("{}{}", kFirstToken, prompt), first_token_us(prompt));
   const auto put_method = [&](const MethodEstimate& method) {
-    for (const auto& [key, member] : kFields) {
+    for (const auto& [key, member] : qnn::kEstimateFields) {
       put(fmt::format("{}.{}", method.name, key), static_cast<double>(method.total.*member));
     }
     put(method.name + ".uncosted_ops", static_cast<double>(method.total.uncosted_ops.size()));

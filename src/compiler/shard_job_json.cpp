@@ -58,26 +58,15 @@ class Fields {
 };
 
 Json estimate_json(const qnn::Estimate& e) {
-  return {{"us", e.us},
-          {"us_lower", e.us_lower},
-          {"us_upper", e.us_upper},
-          {"ddr_read_bytes", e.ddr_read_bytes},
-          {"ddr_write_bytes", e.ddr_write_bytes},
-          {"spill_bytes", e.spill_bytes},
-          {"fill_bytes", e.fill_bytes},
-          {"uncosted_ops", e.uncosted_ops}};
+  Json json = {{"uncosted_ops", e.uncosted_ops}};
+  for (const auto& [name, member] : qnn::kEstimateFields) json[name] = e.*member;
+  return json;
 }
 
 Result<qnn::Estimate> read_estimate(const Json& json) {
   qnn::Estimate e;
   Fields fields(json);
-  fields.read("us", e.us);
-  fields.read("us_lower", e.us_lower);
-  fields.read("us_upper", e.us_upper);
-  fields.read("ddr_read_bytes", e.ddr_read_bytes);
-  fields.read("ddr_write_bytes", e.ddr_write_bytes);
-  fields.read("spill_bytes", e.spill_bytes);
-  fields.read("fill_bytes", e.fill_bytes);
+  for (const auto& [name, member] : qnn::kEstimateFields) fields.read(name, e.*member);
   if (const Json* ops = fields.list("uncosted_ops")) {
     for (const Json& op : *ops) {
       if (!op.is_string()) return corrupt("an op without a cost has no name");
@@ -87,9 +76,8 @@ Result<qnn::Estimate> read_estimate(const Json& json) {
   TANDEM_TRY(fields.status());
   // What is added up later must not overflow, and figures hold no more.
   constexpr uint64_t kMost = uint64_t{1} << 53;
-  for (const uint64_t value :
-       {e.us, e.us_lower, e.us_upper, e.ddr_read_bytes, e.ddr_write_bytes, e.spill_bytes, e.fill_bytes}) {
-    if (value > kMost) return corrupt("an estimate of {} is not possible", value);
+  for (const auto& [name, member] : qnn::kEstimateFields) {
+    if (e.*member > kMost) return corrupt("an estimate of {} is not possible", e.*member);
   }
   return e;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem::qnn {
@@ -20,6 +21,17 @@ struct Estimate {
   std::vector<std::string> uncosted_ops;
 
   bool operator==(const Estimate&) const = default;
+};
+
+// Its numbers by the names that they have wherever they are written down.
+inline constexpr std::pair<const char*, uint64_t Estimate::*> kEstimateFields[] = {
+    {"us", &Estimate::us},
+    {"us_lower", &Estimate::us_lower},
+    {"us_upper", &Estimate::us_upper},
+    {"ddr_read_bytes", &Estimate::ddr_read_bytes},
+    {"ddr_write_bytes", &Estimate::ddr_write_bytes},
+    {"spill_bytes", &Estimate::spill_bytes},
+    {"fill_bytes", &Estimate::fill_bytes},
 };
 
 }  // namespace tandem::qnn
