@@ -95,7 +95,7 @@ void linear(benchmark::State& state, const KernelTable* kernels, WeightFormat fo
   task.tokens = tokens;
   task.x = x.data();
   task.x_stride = cols;
-  const CodeOrder* order = kernels->code_order(tokens);
+  const QuantizedLayout* order = kernels->quantized_layout(tokens);
   const int64_t groups = order == nullptr ? 0 : (tokens + order->group - 1) / order->group;
   Aligned<uint8_t> arranged(static_cast<uint64_t>(groups == 0 ? 64 : groups * order->group_bytes(stride)));
   for (int64_t i = 0; i < groups; ++i) {

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/mapped_file.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) {

@@ -1,4 +1,4 @@
-// The head of an artifact, from any bytes.
+// The header of an artifact, from any bytes.
 //
 // The first byte of an input picks the mode. Even: the rest is taken for a head as it is. Odd: the rest is a list of
 // changes {u16 offset, u8 value} to a valid head, which gets past the FlatBuffer's own checks far more often.
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include "artifact/head_codec.h"
-#include "ir/method_memory.h"
+#include "artifact/header_codec.h"
+#include "backends/interface/method_memory.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 
@@ -17,7 +17,7 @@ using namespace tandem;
 
 constexpr uint64_t kDataEnd = 4 * kSegmentAlignment;
 
-ArtifactHead valid_head() {
+ArtifactHeader valid_head() {
   ir::Graph g;
   g.name = "decode";
   g.tokens = 2;
@@ -61,53 +61,53 @@ ArtifactHead valid_head() {
            {ir::OpKind::kAttention, {q, cache, cache, floats, positions, scales, scales}, {y}, heads},
            {ir::OpKind::kLinear, {y, table}, {scores}, {.quantize_input = true}},
            {ir::OpKind::kConvert, {scores}, {logits}, {}}};
-  ArtifactHead head;
-  head.producer = "fuzz";
-  head.target = head.backend = "cpu";
-  head.model.vocab_size = 4;
-  head.segments = {{"a", kSegmentAlignment, 4096, 1}, {"b", 2 * kSegmentAlignment, 100, 2}};
-  head.weights = {
+  ArtifactHeader head;
+  header.producer = "fuzz";
+  header.target = header.backend = "cpu";
+  header.model.vocab_size = 4;
+  header.segments = {{"a", kSegmentAlignment, 4096, 1}, {"b", 2 * kSegmentAlignment, 100, 2}};
+  header.weights = {
       {"table", WeightFormat::kLpbq4, WeightLayout::kPanel16, 16, 4, 16, {0, 0, 128}, {0, 128, 64}, {0, 192, 16}}};
-  head.vectors = {{"norm", 16, {0, 512, 64}}, {"rope", 8, {0, 576, 32}}};
-  head.methods = {g};
-  head.text = {true, {1, 0, 100}, "template", "<s>", "</s>", R"({"unk_token": "<unk>"})", "tools", 1, {2, 3}};
-  head.recipe = "{}";
-  head.figures = {{"figure", 1.0}};
+  header.vectors = {{"norm", 16, {0, 512, 64}}, {"rope", 8, {0, 576, 32}}};
+  header.methods = {g};
+  header.text = {true, {1, 0, 100}, "template", "<s>", "</s>", R"({"unk_token": "<unk>"})", "tools", 1, {2, 3}};
+  header.recipe = "{}";
+  header.metrics = {{"metric", 1.0}};
   return head;
 }
 
 // What the rest of the program relies on once a head has been accepted.
-void check(const ArtifactHead& head) {
+void check(const ArtifactHeader& head) {
   const auto inside = [&](const Range& range) {
     if (range.size == 0) return;
-    if (range.segment >= head.segments.size()) std::abort();
-    const uint64_t size = head.segments[range.segment].size;
+    if (range.segment >= header.segments.size()) std::abort();
+    const uint64_t size = header.segments[range.segment].size;
     if (range.offset > size || range.size > size - range.offset) std::abort();
   };
-  for (const Segment& segment : head.segments) {
+  for (const Segment& segment : header.segments) {
     if (segment.offset > kDataEnd || segment.size > kDataEnd - segment.offset) std::abort();
   }
-  for (const WeightEntry& weight : head.weights) {
+  for (const WeightEntry& weight : header.weights) {
     for (const Range* range : {&weight.data, &weight.scales, &weight.multipliers}) inside(*range);
   }
-  for (const VectorEntry& vector : head.vectors) inside(vector.data);
-  inside(head.text.tokenizer);
-  if (head.methods.empty()) std::abort();
-  for (const ir::Graph& graph : head.methods) {
+  for (const VectorEntry& vector : header.vectors) inside(vector.data);
+  inside(header.text.tokenizer);
+  if (header.methods.empty()) std::abort();
+  for (const ir::Graph& graph : header.methods) {
     if (!ir::verify(graph).ok()) std::abort();
     if (ir::to_text(graph).empty()) std::abort();
     for (const ir::Tensor& tensor : graph.tensors) (void)tensor_bytes(tensor);
   }
   // What is accepted can be written again, and is accepted again.
-  if (!decode_head(encode_head(head), kDataEnd).ok()) std::abort();
+  if (!decode_header(encode_header(head), kDataEnd).ok()) std::abort();
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::vector<uint8_t> kValid = [] {
-    std::vector<uint8_t> bytes = encode_head(valid_head());
-    if (!decode_head(bytes, kDataEnd).ok()) std::abort();
+    std::vector<uint8_t> bytes = encode_header(valid_head());
+    if (!decode_header(bytes, kDataEnd).ok()) std::abort();
     return bytes;
   }();
   if (size == 0) return 0;
@@ -121,10 +121,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       bytes[offset] = data[i + 2];
     }
   }
-  const auto head = decode_head(bytes, kDataEnd);
-  if (head.ok()) {
+  const auto head = decode_header(bytes, kDataEnd);
+  if (header.ok()) {
     check(*head);
-  } else if (head.error().message.empty()) {
+  } else if (header.error().message.empty()) {
     std::abort();
   }
   return 0;

@@ -2,9 +2,9 @@
 //
 // The first byte of an input picks the mode:
 //   0  the rest is the file;
-//   1  the rest is a list of changes {u16 offset, u8 value} to the head of a valid file, whose checksums are then put
+//   1  the rest is a list of changes {u16 offset, u8 value} to the header of a valid file, whose checksums are then put
 //      right, so that what lies behind them is reached;
-//   2  the rest drives edits of the head's meaning (shapes, dtypes, ops, ranges, ...) before it is written anew: that
+//   2  the rest drives edits of the header's meaning (shapes, dtypes, ops, ranges, ...) before it is written anew: that
 //      gets past the FlatBuffer's verifier, and often past the graph's.
 // Weights are changed too in modes 1 and 2: nobody compares their checksums here.
 #include <fuzzer/FuzzedDataProvider.h>
@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "artifact/head_codec.h"
+#include "artifact/header_codec.h"
 #include "artifact/preamble.h"
 #include "artifact/reader.h"
+#include "backends/interface/method_memory.h"
 #include "base/mapped_file.h"
-#include "ir/method_memory.h"
 #include "runtime/loaded_engine.h"
 
 namespace {
@@ -34,9 +34,9 @@ constexpr uint64_t kMaxSessionBytes = 64 << 20;
 
 // A valid file, in two parts.
 struct Base {
-  std::vector<uint8_t> data;  // All before the head.
+  std::vector<uint8_t> data;  // All before the header.
   std::vector<uint8_t> head_bytes;
-  ArtifactHead head;
+  ArtifactHeader head;
 };
 
 const Base& base(bool mixed) {
@@ -48,10 +48,10 @@ const Base& base(bool mixed) {
     std::memcpy(&preamble, file->bytes().data(), sizeof(preamble));
     Base result;
     const auto bytes = file->bytes();
-    result.data.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(preamble.head_offset));
-    result.head_bytes.assign(bytes.begin() + static_cast<std::ptrdiff_t>(preamble.head_offset), bytes.end());
-    auto head = decode_head(bytes.subspan(preamble.head_offset), preamble.head_offset);
-    if (!head.ok()) std::abort();
+    result.data.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(preamble.header_offset));
+    result.head_bytes.assign(bytes.begin() + static_cast<std::ptrdiff_t>(preamble.header_offset), bytes.end());
+    auto head = decode_header(bytes.subspan(preamble.header_offset), preamble.header_offset);
+    if (!header.ok()) std::abort();
     result.head = *std::move(head);
     return result;
   };
@@ -59,11 +59,11 @@ const Base& base(bool mixed) {
   return mixed ? other : plain;
 }
 
-// ---- Edits of the head's meaning ----
+// ---- Edits of the header's meaning ----
 
 class Editor {
  public:
-  Editor(FuzzedDataProvider& input, ArtifactHead& head) : in_(input), head_(head) {}
+  Editor(FuzzedDataProvider& input, ArtifactHeader& head) : in_(input), head_(head) {}
 
   void edit() {
     switch (in_.ConsumeIntegralInRange(0, 17)) {
@@ -140,7 +140,7 @@ class Editor {
       case 5: a.interleaved = !a.interleaved; break;
       case 6: a.window = number(); break;
       case 7: a.quantize_input = !a.quantize_input; break;
-      case 8: a.wide_input = !a.wide_input; break;
+      case 8: a.int16_input = !a.int16_input; break;
     }
   }
   void format(WeightEntry& weight) {
@@ -250,7 +250,7 @@ class Editor {
   }
 
   FuzzedDataProvider& in_;
-  ArtifactHead& head_;
+  ArtifactHeader& head_;
 };
 
 // ---- The file and its run ----
@@ -275,13 +275,13 @@ class MemoryFile {
 // Puts a file together, with checksums that are right.
 std::vector<uint8_t> assemble(const std::vector<uint8_t>& data, const std::vector<uint8_t>& head) {
   std::vector<uint8_t> file = data;
-  file.insert(file.end(), head.begin(), head.end());
+  file.insert(file.end(), header.begin(), header.end());
   Preamble preamble;
   preamble.version = kArtifactVersion;
   preamble.file_size = file.size();
-  preamble.head_offset = data.size();
-  preamble.head_size = head.size();
-  preamble.head_hash = hash_bytes(head);
+  preamble.header_offset = data.size();
+  preamble.header_size = header.size();
+  preamble.header_hash = hash_bytes(head);
   const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&preamble), sizeof(preamble));
   preamble.preamble_hash = hash_bytes(bytes.first(sizeof(preamble) - sizeof(uint64_t)));
   std::memcpy(file.data(), &preamble, sizeof(preamble));
@@ -290,7 +290,7 @@ std::vector<uint8_t> assemble(const std::vector<uint8_t>& data, const std::vecto
 
 uint64_t session_bytes(const LoadedEngine& engine) {
   uint64_t total = 0;
-  for (const ir::Graph& graph : engine.artifact().head().methods) {
+  for (const ir::Graph& graph : engine.artifact().header().methods) {
     for (const ir::Tensor& t : graph.tensors) {
       if (t.role == ir::TensorRole::kWeight || t.role == ir::TensorRole::kVector) continue;
       total += std::min<uint64_t>(tensor_bytes(t), uint64_t{1} << 40);
@@ -317,10 +317,10 @@ void load_and_run(const std::string& path) {
   if (result.ok()) (void)(*session)->generate(std::vector<int32_t>(9, 3), options, {});
 }
 
-void fix_tokenizer_hash(const std::vector<uint8_t>& data, ArtifactHead& head) {
-  const size_t segment = head.text.tokenizer.segment;
-  if (segment >= head.segments.size()) return;
-  Segment& s = head.segments[segment];
+void fix_tokenizer_hash(const std::vector<uint8_t>& data, ArtifactHeader& head) {
+  const size_t segment = header.text.tokenizer.segment;
+  if (segment >= header.segments.size()) return;
+  Segment& s = header.segments[segment];
   if (s.offset > data.size() || s.size > data.size() - s.offset) return;
   s.hash = hash_bytes(std::span(data).subspan(s.offset, s.size));
 }
@@ -341,14 +341,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   if (mode == 1) {
     std::vector<uint8_t> head = valid.head_bytes;
     for (size_t i = 1; i + 3 <= size; i += 3) {
-      head[static_cast<size_t>(bytes[i] | bytes[i + 1] << 8) % head.size()] = bytes[i + 2];
+      head[static_cast<size_t>(bytes[i] | bytes[i + 1] << 8) % header.size()] = bytes[i + 2];
     }
     file.write(assemble(data, head));
     load_and_run(file.path());
     return 0;
   }
   FuzzedDataProvider input(bytes + 1, size - 1);
-  ArtifactHead head = valid.head;
+  ArtifactHeader head = valid.head;
   Editor editor(input, head);
   for (int edits = 0; edits < 8 && input.remaining_bytes() > 0; ++edits) {
     if (input.ConsumeIntegralInRange(0, 7) == 0) {
@@ -359,7 +359,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     }
   }
   fix_tokenizer_hash(data, head);
-  file.write(assemble(data, encode_head(head)));
+  file.write(assemble(data, encode_header(head)));
   load_and_run(file.path());
   return 0;
 }

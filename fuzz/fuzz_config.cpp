@@ -1,10 +1,10 @@
 // Any bytes as config.json, generation_config.json, tokenizer_config.json or an index of shards.
 #include <cstdlib>
 
-#include "checkpoint/generation_config.h"
-#include "checkpoint/model_config.h"
-#include "checkpoint/tokenizer_config.h"
-#include "checkpoint/weight_index.h"
+#include "checkpoint/hub/generation_config.h"
+#include "checkpoint/hub/model_config.h"
+#include "checkpoint/hub/tokenizer_config.h"
+#include "checkpoint/hub/weight_index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "text/jinja/template.h"
+#include "chat/jinja/template.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "checkpoint/stored_tensor.h"
-#include "checkpoint/torch_file.h"
+#include "checkpoint/torch/torch_file.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "text/regex.h"
-#include "text/utf8.h"
+#include "tokenizer/regex.h"
+#include "unicode/utf8.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "checkpoint/convert.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/hub/safetensors.h"
 
 namespace {
 

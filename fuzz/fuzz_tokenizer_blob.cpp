@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "text/stream_decoder.h"
-#include "text/tokenizer.h"
+#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 

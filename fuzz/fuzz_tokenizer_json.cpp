@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "text/stream_decoder.h"
-#include "text/tokenizer.h"
+#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto tokenizer = tandem::Tokenizer::from_json({reinterpret_cast<const char*>(data), size});

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "text/sentencepiece_model.h"
-#include "text/stream_decoder.h"
-#include "text/tiktoken_model.h"
-#include "text/tokenizer.h"
-#include "text/vocab_merges.h"
+#include "tokenizer/import/sentencepiece_model.h"
+#include "tokenizer/import/tiktoken_model.h"
+#include "tokenizer/import/vocab_merges.h"
+#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "text/stream_decoder.h"
-#include "text/tokenizer.h"
-#include "text/unicode.h"
-#include "text/utf8.h"
+#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
+#include "unicode/properties.h"
+#include "unicode/utf8.h"
 
 namespace {
 

@@ -13,9 +13,9 @@ struct Preamble {
   uint32_t version = 0;
   uint32_t reserved = 0;
   uint64_t file_size = 0;
-  uint64_t head_offset = 0;
-  uint64_t head_size = 0;
-  uint64_t head_hash = 0;  // XXH3-64 of the head.
+  uint64_t header_offset = 0;
+  uint64_t header_size = 0;
+  uint64_t header_hash = 0;  // XXH3-64 of the header.
   uint64_t reserved2 = 0;
   uint64_t preamble_hash = 0;  // XXH3-64 of the 56 bytes before.
 };

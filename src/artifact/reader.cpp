@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "artifact/head_codec.h"
+#include "artifact/header_codec.h"
 #include "artifact/preamble.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -29,22 +29,22 @@ Result<Preamble> read_preamble(std::span<const uint8_t> file) {
   if (preamble.file_size != file.size()) {
     return corrupt("the file should have {} bytes and has {}; copy it again", preamble.file_size, file.size());
   }
-  if (!range_inside(preamble.head_offset, preamble.head_size, file.size()) || preamble.head_offset < sizeof(Preamble) ||
-      preamble.head_offset % 64 != 0) {
-    return corrupt("the head lies outside the file");
+  if (!range_inside(preamble.header_offset, preamble.header_size, file.size()) ||
+      preamble.header_offset < sizeof(Preamble) || preamble.header_offset % 64 != 0) {
+    return corrupt("the header lies outside the file");
   }
   return preamble;
 }
 
-Result<ArtifactHead> read_head(const MappedFile& file) {
+Result<ArtifactHeader> read_header(const MappedFile& file) {
   TANDEM_ASSIGN(const Preamble preamble, read_preamble(file.bytes()));
   // A copy: what is checked must not change before it is used.
-  const auto mapped = file.bytes().subspan(preamble.head_offset, preamble.head_size);
-  const std::vector<uint8_t> head_bytes(mapped.begin(), mapped.end());
-  if (hash_bytes(head_bytes) != preamble.head_hash) {
-    return corrupt("the head is damaged; copy the file again or compile it anew");
+  const auto mapped = file.bytes().subspan(preamble.header_offset, preamble.header_size);
+  const std::vector<uint8_t> header_bytes(mapped.begin(), mapped.end());
+  if (hash_bytes(header_bytes) != preamble.header_hash) {
+    return corrupt("the header is damaged; copy the file again or compile it anew");
   }
-  return decode_head(head_bytes, preamble.head_offset);
+  return decode_header(header_bytes, preamble.header_offset);
 }
 
 }  // namespace
@@ -58,19 +58,19 @@ Result<Artifact> Artifact::open(const std::filesystem::path& path) {
                             name, name);
   }
   TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
-  auto head = read_head(file);
+  auto header = read_header(file);
   TANDEM_TRY(file.check());  // A better reason than what its half-written bytes look like.
-  if (!head.ok()) return with_context(std::move(head).error(), "{}", name);
-  return Artifact(std::move(file), std::move(head).value());
+  if (!header.ok()) return with_context(std::move(header).error(), "{}", name);
+  return Artifact(std::move(file), std::move(header).value());
 }
 
-Artifact::Artifact(MappedFile file, ArtifactHead head) : file_(std::move(file)), head_(std::move(head)) {
-  for (size_t i = 0; i < head_.weights.size(); ++i) weights_.emplace(head_.weights[i].name, i);
-  for (size_t i = 0; i < head_.vectors.size(); ++i) vectors_.emplace(head_.vectors[i].name, i);
+Artifact::Artifact(MappedFile file, ArtifactHeader header) : file_(std::move(file)), header_(std::move(header)) {
+  for (size_t i = 0; i < header_.weights.size(); ++i) weights_.emplace(header_.weights[i].name, i);
+  for (size_t i = 0; i < header_.vectors.size(); ++i) vectors_.emplace(header_.vectors[i].name, i);
 }
 
 std::span<const uint8_t> Artifact::segment_bytes(size_t segment) const {
-  const Segment& s = head_.segments[segment];
+  const Segment& s = header_.segments[segment];
   return file_.bytes().subspan(s.offset, s.size);
 }
 
@@ -81,26 +81,26 @@ std::span<const uint8_t> Artifact::bytes(const Range& range) const {
 
 const WeightEntry* Artifact::find_weight(std::string_view name) const {
   const auto it = weights_.find(std::string(name));
-  return it == weights_.end() ? nullptr : &head_.weights[it->second];
+  return it == weights_.end() ? nullptr : &header_.weights[it->second];
 }
 
 const VectorEntry* Artifact::find_vector(std::string_view name) const {
   const auto it = vectors_.find(std::string(name));
-  return it == vectors_.end() ? nullptr : &head_.vectors[it->second];
+  return it == vectors_.end() ? nullptr : &header_.vectors[it->second];
 }
 
 const ir::Graph* Artifact::find_method(std::string_view name) const {
-  const auto it = std::ranges::find(head_.methods, name, &ir::Graph::name);
-  return it == head_.methods.end() ? nullptr : &*it;
+  const auto it = std::ranges::find(header_.methods, name, &ir::Graph::name);
+  return it == header_.methods.end() ? nullptr : &*it;
 }
 
 Status Artifact::verify_segment(size_t segment) const {
   TANDEM_TRY(check());
   const uint64_t hash = hash_bytes(segment_bytes(segment));
   TANDEM_TRY(check());
-  if (hash != head_.segments[segment].hash) {
+  if (hash != header_.segments[segment].hash) {
     return corrupt("{}: segment \"{}\" is damaged; copy the file again or compile it anew", path().string(),
-                   head_.segments[segment].name);
+                   header_.segments[segment].name);
   }
   return ok_status();
 }

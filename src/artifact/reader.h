@@ -1,4 +1,4 @@
-// An artifact, mapped. Opening it reads and checks the head alone; weights are touched when they are used.
+// An artifact, mapped. Opening it reads and checks the header alone; weights are touched when they are used.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "artifact/head.h"
+#include "artifact/header.h"
 #include "base/mapped_file.h"
 #include "tandem/status.h"
 
@@ -16,15 +16,15 @@ namespace tandem {
 
 class Artifact {
  public:
-  // Checks magic, version, size, the head's checksum, all offsets, and every method's graph. The weights' checksums
+  // Checks magic, version, size, the header's checksum, all offsets, and every method's graph. The weights' checksums
   // are not looked at: that would read the whole file (see verify_segment).
   static Result<Artifact> open(const std::filesystem::path& path);
 
-  const ArtifactHead& head() const { return head_; }
+  const ArtifactHeader& header() const { return header_; }
   const std::filesystem::path& path() const { return file_.path(); }
   uint64_t file_size() const { return file_.bytes().size(); }
 
-  // A range of a checked head is always inside the file.
+  // A range of a checked header is always inside the file.
   std::span<const uint8_t> bytes(const Range& range) const;
   std::span<const uint8_t> segment_bytes(size_t segment) const;
 
@@ -41,11 +41,11 @@ class Artifact {
   void release_segment(size_t segment) const { file_.release(segment_bytes(segment)); }
 
  private:
-  Artifact(MappedFile file, ArtifactHead head);
+  Artifact(MappedFile file, ArtifactHeader header);
 
   MappedFile file_;
-  ArtifactHead head_;
-  // By name, the index in the head.
+  ArtifactHeader header_;
+  // By name, the index in the header.
   std::unordered_map<std::string, size_t> weights_;
   std::unordered_map<std::string, size_t> vectors_;
 };

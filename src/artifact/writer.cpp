@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "artifact/head_codec.h"
+#include "artifact/header_codec.h"
 #include "artifact/preamble.h"
 #include "artifact/reader.h"
 #include "base/atomic_file.h"
@@ -35,46 +35,46 @@ Status copy_segment(AtomicFile& out, const SegmentFile& segment, const std::func
   return ok_status();
 }
 
-// The head's bytes, which the reader has found to be good.
-Result<std::vector<uint8_t>> encode_checked(const ArtifactHead& head, uint64_t head_offset) {
-  std::vector<uint8_t> bytes = encode_head(head);
-  const auto read = decode_head(bytes, head_offset);
+// The header's bytes, which the reader has found to be good.
+Result<std::vector<uint8_t>> encode_checked(const ArtifactHeader& header, uint64_t header_offset) {
+  std::vector<uint8_t> bytes = encode_header(header);
+  const auto read = decode_header(bytes, header_offset);
   if (!read.ok()) return unsupported("such a file could not be opened again: {}", read.error().message);
   return bytes;
 }
 
 }  // namespace
 
-Status check_head(ArtifactHead head, const std::vector<PlannedSegment>& segments) {
-  head.segments.clear();
+Status check_header(ArtifactHeader header, const std::vector<PlannedSegment>& segments) {
+  header.segments.clear();
   uint64_t end = sizeof(Preamble);
   for (const PlannedSegment& segment : segments) {
     const uint64_t offset = round_up(end, kSegmentAlignment);
-    head.segments.push_back({segment.name, offset, segment.size, 0});
+    header.segments.push_back({segment.name, offset, segment.size, 0});
     end = offset + segment.size;
   }
-  return encode_checked(head, round_up(end, kSegmentAlignment)).status();
+  return encode_checked(header, round_up(end, kSegmentAlignment)).status();
 }
 
-Status write_artifact(const std::filesystem::path& path, ArtifactHead head, const std::vector<SegmentFile>& segments,
-                      const WriteOptions& options) {
+Status write_artifact(const std::filesystem::path& path, ArtifactHeader header,
+                      const std::vector<SegmentFile>& segments, const WriteOptions& options) {
   TANDEM_ASSIGN(AtomicFile out, AtomicFile::create(path, {options.temporary_folder, options.replace_link}));
   Preamble preamble;
   TANDEM_TRY(out.write(bytes_of(preamble)));
-  head.segments.clear();
+  header.segments.clear();
   for (const SegmentFile& segment : segments) {
     TANDEM_TRY(out.align(kSegmentAlignment));
     const uint64_t offset = out.size();
     TANDEM_TRY(copy_segment(out, segment, options.stop));
-    head.segments.push_back({segment.name, offset, out.size() - offset, segment.hash});
+    header.segments.push_back({segment.name, offset, out.size() - offset, segment.hash});
   }
   TANDEM_TRY(out.align(kSegmentAlignment));
-  TANDEM_ASSIGN(const std::vector<uint8_t> head_bytes, encode_checked(head, out.size()));
+  TANDEM_ASSIGN(const std::vector<uint8_t> header_bytes, encode_checked(header, out.size()));
   preamble.version = kArtifactVersion;
-  preamble.head_offset = out.size();
-  preamble.head_size = head_bytes.size();
-  preamble.head_hash = hash_bytes(head_bytes);
-  TANDEM_TRY(out.write(head_bytes));
+  preamble.header_offset = out.size();
+  preamble.header_size = header_bytes.size();
+  preamble.header_hash = hash_bytes(header_bytes);
+  TANDEM_TRY(out.write(header_bytes));
   preamble.file_size = out.size();
   preamble.preamble_hash = hash_bytes(bytes_of(preamble).first(sizeof(Preamble) - sizeof(uint64_t)));
   TANDEM_TRY(out.write_at(0, bytes_of(preamble)));

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "artifact/head.h"
+#include "artifact/header.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -23,9 +23,9 @@ struct PlannedSegment {
   uint64_t size = 0;
 };
 
-// Whether a file with this head would be opened: all that the reader refuses is refused here. To be asked before the
-// work; write_artifact() asks again. `head.segments` is filled in here.
-Status check_head(ArtifactHead head, const std::vector<PlannedSegment>& segments);
+// Whether a file with this header would be opened: all that the reader refuses is refused here. To be asked before the
+// work; write_artifact() asks again. `header.segments` is filled in here.
+Status check_header(ArtifactHeader header, const std::vector<PlannedSegment>& segments);
 
 struct WriteOptions {
   std::filesystem::path temporary_folder = {};  // See AtomicFileOptions.
@@ -33,9 +33,9 @@ struct WriteOptions {
   std::function<bool()> stop = {};  // Asked now and then; true leaves nothing behind.
 };
 
-// Puts `path` together: the segments in order, then the head. `head.segments` is filled in here from `segments`.
+// Puts `path` together: the segments in order, then the header. `header.segments` is filled in here from `segments`.
 // The file appears whole or not at all.
-Status write_artifact(const std::filesystem::path& path, ArtifactHead head, const std::vector<SegmentFile>& segments,
-                      const WriteOptions& options = {});
+Status write_artifact(const std::filesystem::path& path, ArtifactHeader header,
+                      const std::vector<SegmentFile>& segments, const WriteOptions& options = {});
 
 }  // namespace tandem

@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/file_status.h"
 #include "base/list_folder.h"
+#include "checkpoint/hub/weight_index.h"
 #include "checkpoint/locate.h"
-#include "checkpoint/torch_file.h"
-#include "checkpoint/weight_index.h"
+#include "checkpoint/torch/torch_file.h"
 
 namespace tandem {
 namespace {
@@ -78,7 +78,7 @@ Status Checkpoint::read_texts(const CheckpointOptions& options) {
     TANDEM_ASSIGN(generation_, GenerationConfig::parse(*generation_text, generation_path.string()));
     add_to_fingerprint(*generation_text);
   }
-  settle_tokens();
+  resolve_tokens();
 
   const fs::path tokenizer_config_path = folder_ / "tokenizer_config.json";
   TANDEM_ASSIGN(const auto tokenizer_text, read_optional(tokenizer_config_path));
@@ -105,7 +105,7 @@ Status Checkpoint::read_texts(const CheckpointOptions& options) {
   return ok_status();
 }
 
-void Checkpoint::settle_tokens() {
+void Checkpoint::resolve_tokens() {
   if (generation_.eos_token_ids.empty()) generation_.eos_token_ids = config_.eos_token_ids;
   if (!generation_.bos_token_id) generation_.bos_token_id = config_.bos_token_id;
   if (!generation_.pad_token_id) generation_.pad_token_id = config_.pad_token_id;
@@ -204,7 +204,7 @@ Status Checkpoint::open_container(Container container) {
   generation_ = container.generation;
   tokenizer_config_ = container.tokenizer_config;
   tokenizer_path_ = container.tokenizer_path;
-  settle_tokens();
+  resolve_tokens();
   // The files' own names are part of it, as a hub's are.
   for (const MappedFile& file : container.files) TANDEM_TRY(add_file_to_fingerprint(file.path()));
   for (const fs::path& path : container.other_files) TANDEM_TRY(add_file_to_fingerprint(path));

@@ -22,10 +22,10 @@
 
 #include "checkpoint/container.h"
 #include "checkpoint/convert.h"
-#include "checkpoint/generation_config.h"
-#include "checkpoint/model_config.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/tokenizer_config.h"
+#include "checkpoint/hub/generation_config.h"
+#include "checkpoint/hub/model_config.h"
+#include "checkpoint/hub/safetensors.h"
+#include "checkpoint/hub/tokenizer_config.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -92,7 +92,7 @@ class Checkpoint {
   Status open_torch_weights();
   Status read_texts(const CheckpointOptions& options);
   Status find_name();
-  void settle_tokens();
+  void resolve_tokens();
   // The file that these bytes are in; null if in none.
   const MappedFile* file_of(std::span<const uint8_t> bytes) const;
   void add_to_fingerprint(std::string_view bytes);

@@ -5,7 +5,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "tandem/status.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tandem {
 

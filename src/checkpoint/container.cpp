@@ -1,7 +1,7 @@
 #include "checkpoint/container.h"
 
 #include "base/error.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/hub/safetensors.h"
 
 namespace tandem {
 

@@ -12,9 +12,9 @@
 
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "checkpoint/generation_config.h"
+#include "checkpoint/hub/generation_config.h"
+#include "checkpoint/hub/tokenizer_config.h"
 #include "checkpoint/stored_tensor.h"
-#include "checkpoint/tokenizer_config.h"
 #include "tandem/status.h"
 
 namespace tandem {

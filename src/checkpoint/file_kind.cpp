@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "checkpoint/zip_reader.h"
+#include "checkpoint/torch/zip_reader.h"
 
 namespace tandem {
 namespace {

@@ -10,8 +10,8 @@
 #include "base/list_folder.h"
 #include "base/mapped_file.h"
 #include "checkpoint/file_kind.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/zip_reader.h"
+#include "checkpoint/hub/safetensors.h"
+#include "checkpoint/torch/zip_reader.h"
 
 namespace tandem {
 namespace {

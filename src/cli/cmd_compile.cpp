@@ -128,9 +128,9 @@ void summarize(const Options& o, const std::string& recipe, const CompileReport&
   }
   for (const std::string& shard : report.shards) note("  {}", shard);
   for (const auto& stage : report.stages) note("  {:<20} {:>8}", stage.name, format_seconds(stage.seconds));
-  if (report.wide_layers > 0 || !report.open_layers.empty()) {
+  if (report.int16_layers > 0 || !report.open_layers.empty()) {
     const auto worst = std::ranges::min_element(report.open_layers, {}, &CompileReport::OpenLayer::sqnr_db);
-    note("  activations int16 in {} of {} layers{}", report.wide_layers, report.rounding_layers,
+    note("  activations int16 in {} of {} layers{}", report.int16_layers, report.rounding_layers,
          worst == report.open_layers.end()
              ? ""
              : fmt::format("; with int8, {} keeps {:.1f} dB", worst->name, worst->sqnr_db));

@@ -20,7 +20,7 @@ namespace {
 
 struct Options {
   std::string model;
-  MaterialOptions material;
+  DatasetOptions material;
   int64_t answers = 150;
   std::string phase;
   std::vector<std::string> phases;
@@ -93,7 +93,7 @@ void run(const Options& o) {
   options.stop = &interrupt_flag();
   watch_interrupts();
   const PhaseModels models = value_or_fail(open_phases(o.model, phases_of(o, o.model), options));
-  const Material material = value_or_fail(read_material(o.material, *models.front(), smallest_context(models)));
+  const Dataset material = value_or_fail(read_dataset(o.material, *models.front(), smallest_context(models)));
   PhasesOptions what;
   what.answers = o.answers;
   what.greedy = o.greedy;

@@ -24,9 +24,9 @@ struct Options {
   bool dump_ir = false;
 };
 
-const char* mode_of(const ArtifactHead& head) { return head.methods.size() > 1 ? "hybrid" : "kv"; }
+const char* mode_of(const ArtifactHeader& head) { return head.methods.size() > 1 ? "hybrid" : "kv"; }
 
-Json border_json(const ir::Graph& graph) {
+Json io_json(const ir::Graph& graph) {
   Json list = Json::array();
   for (const ir::Tensor& t : graph.tensors) {
     if (t.role != ir::TensorRole::kInput && t.role != ir::TensorRole::kOutput && t.role != ir::TensorRole::kState)
@@ -44,7 +44,7 @@ Json border_json(const ir::Graph& graph) {
 }
 
 // What a vendor's binaries were compiled for; null where there are none.
-Json device_json(const ArtifactHead& h) {
+Json device_json(const ArtifactHeader& h) {
   if (h.shards.empty()) return nullptr;
   const DeviceInfo& d = h.device;
   return {{"soc_model", d.soc_model},       {"hexagon", d.arch},
@@ -58,20 +58,20 @@ std::map<std::string, std::string> activations_of(const ir::Graph& graph) {
   std::map<std::string, std::string> formats;
   for (const ir::Op& op : graph.ops) {
     if (op.kind != ir::OpKind::kLinear || !op.attributes.quantize_input) continue;
-    formats[graph.at(op.inputs[1]).name] = op.attributes.wide_input ? "int16" : "int8";
+    formats[graph.at(op.inputs[1]).name] = op.attributes.int16_input ? "int16" : "int8";
   }
   return formats;
 }
 
 void report_json(const Artifact& artifact, bool verified) {
-  const ArtifactHead& h = artifact.head();
-  Json methods = Json::array(), segments = Json::array(), weights = Json::array(), figures = Json::object();
+  const ArtifactHeader& h = artifact.header();
+  Json methods = Json::array(), segments = Json::array(), weights = Json::array(), metrics = Json::object();
   for (const ir::Graph& g : h.methods) {
     methods.push_back({{"name", g.name},
                        {"tokens", g.tokens},
                        {"context", g.context},
                        {"ops", g.ops.size()},
-                       {"borders", border_json(g)}});
+                       {"borders", io_json(g)}});
   }
   for (const Segment& s : h.segments) {
     segments.push_back(
@@ -89,7 +89,7 @@ void report_json(const Artifact& artifact, bool verified) {
       weights.back()["activations"] = found->second;
     }
   }
-  for (const Figure& f : h.figures) figures[f.name] = f.value;
+  for (const Metric& f : h.metrics) metrics[f.name] = f.value;
   Json shards = Json::array();
   for (const Shard& shard : h.shards) {
     Json graphs = Json::array();
@@ -99,7 +99,7 @@ void report_json(const Artifact& artifact, bool verified) {
   }
   const auto recipe = parse_json(h.recipe, "recipe");
   const ModelInfo& m = h.model;
-  const auto stored = stored_estimate(h.figures);
+  const auto stored = stored_estimate(h.metrics);
   const Json json = {{"file", artifact.path().string()},
                      {"size", artifact.file_size()},
                      {"format_version", kArtifactVersion},
@@ -139,13 +139,13 @@ void report_json(const Artifact& artifact, bool verified) {
                        {"min_p", h.generation.min_p},
                        {"repetition_penalty", h.generation.repetition_penalty}}},
                      {"recipe", recipe.ok() ? *recipe : Json(h.recipe)},
-                     {"figures", figures},
+                     {"metrics", metrics},
                      {"estimate", stored ? estimates_json(*stored, h.device.soc_model) : Json()}};
   show_json(json, 2);
 }
 
 void report_text(const Artifact& artifact, bool verified) {
-  const ArtifactHead& h = artifact.head();
+  const ArtifactHeader& h = artifact.header();
   const ModelInfo& m = h.model;
   show("{}: {}, by {}, for {}", artifact.path().string(), format_bytes(artifact.file_size()), h.producer, h.target);
   show("checksums {}", verified ? "verified" : "of the weights not looked at");
@@ -188,22 +188,22 @@ void report_text(const Artifact& artifact, bool verified) {
   }
   show("text       {}, {}", h.text.has_tokenizer ? "tokenizer" : "no tokenizer",
        h.text.chat_template.empty() ? "no chat template" : "chat template");
-  for (const Figure& f : h.figures) {
-    if (!is_estimate_figure(f)) show("figure     {} {:.4g}", f.name, f.value);
+  for (const Metric& f : h.metrics) {
+    if (!is_estimate_metric(f)) show("metric     {} {:.4g}", f.name, f.value);
   }
-  if (const auto stored = stored_estimate(h.figures)) show_estimates(*stored, h.device.soc_model);
+  if (const auto stored = stored_estimate(h.metrics)) show_estimates(*stored, h.device.soc_model);
 }
 
 void run(const Options& o) {
   const Artifact artifact = value_or_fail(Artifact::open(o.file));
   if (!o.no_verify) {
-    for (size_t i = 0; i < artifact.head().segments.size(); ++i) {
+    for (size_t i = 0; i < artifact.header().segments.size(); ++i) {
       ok_or_fail(artifact.verify_segment(i));
       artifact.release_segment(i);
     }
   }
   if (o.dump_ir) {
-    for (const ir::Graph& graph : artifact.head().methods) write_stdout(printable_lines(ir::to_text(graph)) + "\n");
+    for (const ir::Graph& graph : artifact.header().methods) write_stdout(printable_lines(ir::to_text(graph)) + "\n");
   } else if (o.json) {
     report_json(artifact, !o.no_verify);
   } else {

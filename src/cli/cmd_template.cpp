@@ -6,11 +6,11 @@
 #include "artifact/reader.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "chat/chat_template.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/load_tokenizer.h"
-#include "text/chat_template.h"
 
 namespace tandem {
 namespace {
@@ -51,7 +51,7 @@ Result<std::unique_ptr<ChatTemplate>> load_template(const std::string& source) {
   std::error_code error;
   if (source != "-" && looks_like_artifact(source)) {
     TANDEM_ASSIGN(const Artifact artifact, Artifact::open(source));
-    const TextInfo& text = artifact.head().text;
+    const TextInfo& text = artifact.header().text;
     const ChatTemplateSource chat = {text.chat_template, text.tool_template, text.bos_token, text.eos_token,
                                      text.special_tokens};
     if (!chat.text.empty() || !text.has_tokenizer) return make_chat_template(chat, nullptr);

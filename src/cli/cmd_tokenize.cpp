@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/load_tokenizer.h"
-#include "text/token_rules.h"
+#include "tokenizer/token_rules.h"
 
 namespace tandem {
 namespace {

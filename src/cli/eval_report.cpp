@@ -16,45 +16,46 @@ std::string decibels(double value) {
 
 Json json_decibels(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-void add_answers(const PhaseFigures& figures, Json& json) {
+void add_answers(const PhaseMetrics& figures, Json& json) {
   if (!figures.answers) return;
   json["answers_right"] = figures.answers->right;
   json["answers_asked"] = figures.answers->asked;
 }
 
 int64_t below_noise(const GreedyAgreement& greedy) {
-  return std::ranges::count_if(greedy.partings, [](const Parting& p) { return p.gap < p.noise; });
+  return std::ranges::count_if(greedy.divergences, [](const Divergence& p) { return p.gap < p.noise; });
 }
 
 void add_greedy_text(const GreedyAgreement& greedy, std::string& text) {
   auto out = std::back_inserter(text);
   fmt::format_to(out, "greedy tokens of device equal to qdq's: {} of {} (noise of the logits {:.4f} rms)\n",
                  greedy.equal, greedy.steps, greedy.noise);
-  for (const Parting& p : greedy.partings) {
+  for (const Divergence& p : greedy.divergences) {
     fmt::format_to(out,
                    "  step {}: {} instead of {}; qdq's two best are {:.4f} apart, noise {:.4f} rms, {:.4f} at most\n",
                    p.step, p.got_token, p.wanted_token, p.gap, p.noise, p.largest_noise);
   }
-  if (!greedy.partings.empty()) {
-    fmt::format_to(out, "  {} of the {} that part are below the noise\n", below_noise(greedy), greedy.partings.size());
+  if (!greedy.divergences.empty()) {
+    fmt::format_to(out, "  {} of the {} that part are below the noise\n", below_noise(greedy),
+                   greedy.divergences.size());
   }
 }
 
 Json greedy_json(const GreedyAgreement& greedy) {
-  Json partings = Json::array();
-  for (const Parting& p : greedy.partings) {
-    partings.push_back({{"step", p.step},
-                        {"qdq_token", p.wanted_token},
-                        {"device_token", p.got_token},
-                        {"top2_gap", p.gap},
-                        {"noise_rms", p.noise},
-                        {"noise_max", p.largest_noise}});
+  Json divergences = Json::array();
+  for (const Divergence& p : greedy.divergences) {
+    divergences.push_back({{"step", p.step},
+                           {"qdq_token", p.wanted_token},
+                           {"device_token", p.got_token},
+                           {"top2_gap", p.gap},
+                           {"noise_rms", p.noise},
+                           {"noise_max", p.largest_noise}});
   }
   return {{"steps", greedy.steps},
           {"equal", greedy.equal},
           {"noise_rms", greedy.noise},
           {"below_noise", below_noise(greedy)},
-          {"partings", std::move(partings)}};
+          {"divergences", std::move(divergences)}};
 }
 
 void add_layers_text(const std::vector<LayerSqnr>& layers, std::string& text) {
@@ -82,7 +83,7 @@ Json layers_json(const std::vector<LayerSqnr>& layers) {
 }  // namespace
 
 std::string one_phase_text(const PhasesReport& report) {
-  const PhaseFigures& figures = report.phases.front();
+  const PhaseMetrics& figures = report.phases.front();
   std::string text =
       fmt::format("perplexity {:.4f} over {} tokens ({} sequences, phase {})\n", figures.perplexity.value(),
                   figures.perplexity.tokens(), report.sequences, phase_name(figures.phase));
@@ -93,7 +94,7 @@ std::string one_phase_text(const PhasesReport& report) {
 }
 
 Json one_phase_json(const PhasesReport& report) {
-  const PhaseFigures& figures = report.phases.front();
+  const PhaseMetrics& figures = report.phases.front();
   Json json = {{"phase", phase_name(figures.phase)},
                {"perplexity", figures.perplexity.value()},
                {"tokens", figures.perplexity.tokens()},
@@ -105,7 +106,7 @@ Json one_phase_json(const PhasesReport& report) {
 std::string phases_text(const PhasesReport& report) {
   std::string text = fmt::format("{:<8}{:>12}{:>12}{:>14}\n", "phase", "perplexity", "to float", "answers right");
   auto out = std::back_inserter(text);
-  for (const PhaseFigures& figures : report.phases) {
+  for (const PhaseMetrics& figures : report.phases) {
     const auto ratio = report.ratio_to_float(figures);
     const bool compares = ratio && figures.phase != Phase::kFloat;
     fmt::format_to(out, "{:<8}{:>12.4f}{:>12}{:>14}\n", phase_name(figures.phase), figures.perplexity.value(),
@@ -123,7 +124,7 @@ std::string phases_text(const PhasesReport& report) {
 
 Json phases_json(const PhasesReport& report) {
   Json phases = Json::array();
-  for (const PhaseFigures& figures : report.phases) {
+  for (const PhaseMetrics& figures : report.phases) {
     Json phase = {{"phase", phase_name(figures.phase)}, {"perplexity", figures.perplexity.value()}};
     if (const auto ratio = report.ratio_to_float(figures)) phase["ratio_to_float"] = *ratio;
     add_answers(figures, phase);

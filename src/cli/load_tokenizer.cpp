@@ -12,11 +12,11 @@ namespace {
 Result<Tokenizer> from_artifact(const std::filesystem::path& path) {
   static std::deque<Artifact> kept;  // A tokenizer reads from the file's memory for as long as the process lives.
   TANDEM_ASSIGN(Artifact artifact, Artifact::open(path));
-  const TextInfo& text = artifact.head().text;
+  const TextInfo& text = artifact.header().text;
   if (!text.has_tokenizer) return not_found("{}: this file has no tokenizer", path.string());
   TANDEM_TRY(artifact.verify_segment(text.tokenizer.segment));
   kept.push_back(std::move(artifact));
-  return Tokenizer::from_blob(kept.back().bytes(kept.back().head().text.tokenizer));
+  return Tokenizer::from_blob(kept.back().bytes(kept.back().header().text.tokenizer));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "tandem/status.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tandem {
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "artifact/writer.h"
+#include "backends/qnn/compile/compile_npu.h"
 #include "base/error.h"
 #include "base/guarded.h"
 #include "base/json.h"
 #include "base/version.h"
-#include "compiler/calibration_input.h"
-#include "compiler/choose_activations.h"
-#include "compiler/compile_npu.h"
-#include "compiler/logits_range.h"
+#include "compiler/calibration/calibration_input.h"
+#include "compiler/calibration/choose_activations.h"
+#include "compiler/calibration/logits_range.h"
 #include "compiler/segment_writer.h"
 
 namespace tandem {
@@ -44,13 +44,13 @@ Result<std::vector<ir::Graph>> build_methods(CompileJob& job, ThreadPool& pool) 
 }
 
 // Which layers take their input in 16 bits, where the recipe leaves it open.
-Status settle_activations(CompileJob& job, ThreadPool& pool) {
+Status resolve_activations(CompileJob& job, ThreadPool& pool) {
   if (!leaves_activations_open(job.recipe(), job.plan())) return ok_status();
   TANDEM_ASSIGN(auto samples, read_calibration_samples(job));
   const ActivationJob choosing{job.plan(),         job.weights(),          job.recipe(),
                                std::move(samples), job.options().progress, job.options().stop};
   TANDEM_ASSIGN(ActivationChoice choice, choose_activations(choosing, pool));
-  job.settle_recipe(std::move(choice.recipe));
+  job.resolve_recipe(std::move(choice.recipe));
   for (ActivationChoice::Layer& layer : choice.layers) {
     job.report().open_layers.push_back({std::move(layer.name), layer.sqnr_db});
   }
@@ -61,19 +61,19 @@ void count_layers(const ir::Graph& graph, CompileReport& report) {
   for (const ir::Op& op : graph.ops) {
     if (op.kind != ir::OpKind::kLinear || !op.attributes.quantize_input) continue;
     ++report.rounding_layers;
-    if (op.attributes.wide_input) ++report.wide_layers;
+    if (op.attributes.int16_input) ++report.int16_layers;
   }
 }
 
 Status compile_for_cpu(CompileJob& job) {
   ThreadPool pool(job.options().threads);
-  TANDEM_TRY(settle_activations(job, pool));
+  TANDEM_TRY(resolve_activations(job, pool));
   TANDEM_ASSIGN(std::vector<ir::Graph> methods, build_methods(job, pool));
   count_layers(methods.front(), job.report());
   TANDEM_ASSIGN(const FilePlan file, plan_file(methods, job.tokenizer_blob()));
-  ArtifactHead head = job.make_head(file);
-  head.methods = std::move(methods);
-  TANDEM_TRY(check_head(head, file.planned_segments()));
+  ArtifactHeader header = job.make_header(file);
+  header.methods = std::move(methods);
+  TANDEM_TRY(check_header(header, file.planned_segments()));
   TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job.output(), key_of(job, file)));
   TANDEM_TRY(job.check_disk(file.total_bytes(), work.finished_bytes()));
   SegmentWriter writer(job, file, work, pool);
@@ -82,8 +82,8 @@ Status compile_for_cpu(CompileJob& job) {
   if (job.options().progress) {
     job.options().progress({"writing the file", file.total_bytes(), file.total_bytes()});
   }
-  if (writer.report().noise > 0.0) head.figures.push_back({"weight_sqnr_db", writer.report().sqnr_db()});
-  TANDEM_TRY(write_artifact(job.output(), std::move(head), *segments, job.write_options(work.folder())));
+  if (writer.report().noise > 0.0) header.metrics.push_back({"weight_sqnr_db", writer.report().sqnr_db()});
+  TANDEM_TRY(write_artifact(job.output(), std::move(header), *segments, job.write_options(work.folder())));
   work.remove();
   for (const WeightEntry& w : file.weights) job.report().weight_bytes += w.bytes();
   job.report().sqnr_db = writer.report().sqnr_db();

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/qnn/compile/estimate_report.h"
 #include "base/progress.h"
-#include "compiler/estimate_report.h"
 #include "compiler/passes/passes.h"
 #include "quant/observer.h"
 #include "quant/recipe.h"
@@ -92,7 +92,7 @@ struct CompileReport {
   KvFormat kv = KvFormat::kFp16;
   bool one_weight_set = true;   // Shared by all methods.
   int64_t rounding_layers = 0;  // Linear layers of a CPU's file that round their input,
-  int64_t wide_layers = 0;      // and those among them that do to 16 bits.
+  int64_t int16_layers = 0;     // and those among them that do to 16 bits.
   int64_t rescored = 0;         // Logits that the CPU computes again, of an NPU's file.
   // Layers whose activations the recipe left open, and what the output of each keeps with int8.
   struct OpenLayer {

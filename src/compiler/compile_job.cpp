@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/output_path.h"
 #include "base/version.h"
+#include "chat/chat_template.h"
 #include "checkpoint/checkpoint_tokenizer.h"
 #include "compiler/target_rules.h"
 #include "quant/calibration_report.h"
-#include "text/chat_template.h"
 
 namespace tandem {
 namespace {
@@ -25,6 +25,12 @@ constexpr std::string_view kSampleText =
     "The weather was cold that morning, and Anna had 3 letters to post before 9:30. \"Shall I come along?\" asked "
     "Tom.\n"
     "def add(a, b):\n    return a + b  # two numbers\n\n1. First, open the window. 2. Then, count: 10, 20, 30.";
+
+// Made absolute first: weakly_canonical() leaves a relative path relative when no part of it exists.
+std::filesystem::path resolved(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+}
 
 }  // namespace
 
@@ -115,10 +121,7 @@ Status CompileJob::check_outputs() const {
                               std::function<bool(const std::filesystem::path&)> may_replace) -> Status {
     if (path.empty()) return ok_status();
     for (const auto& other : outputs) {
-      std::error_code ignored;
-      if (std::filesystem::weakly_canonical(path, ignored) != std::filesystem::weakly_canonical(other, ignored)) {
-        continue;
-      }
+      if (resolved(path) != resolved(other)) continue;
       return invalid_argument("{} would be written twice; give each output a name of its own", path.string());
     }
     outputs.push_back(path);
@@ -174,32 +177,32 @@ std::vector<int32_t> CompileJob::sample_tokens(size_t most) const {
   return tokens;
 }
 
-ArtifactHead CompileJob::make_head(const FilePlan& file) const {
-  ArtifactHead head;
-  head.producer = fmt::format("tandem {}", kVersion);
-  head.target = target_->name;
-  head.backend = target_->backend;
-  head.model = {checkpoint_.name(), std::string(plan_.family->name),
-                plan_.architecture, plan_.vocab_size,
-                plan_.hidden_size,  static_cast<int64_t>(plan_.layers.size()),
-                plan_.heads,        plan_.kv_heads,
-                plan_.head_dim,     plan_.max_positions,
-                plan_.parameters};
-  head.weights = file.weights;
-  head.vectors = file.vectors;
-  head.text = make_text(file);
+ArtifactHeader CompileJob::make_header(const FilePlan& file) const {
+  ArtifactHeader header;
+  header.producer = fmt::format("tandem {}", kVersion);
+  header.target = target_->name;
+  header.backend = target_->backend;
+  header.model = {checkpoint_.name(), std::string(plan_.family->name),
+                  plan_.architecture, plan_.vocab_size,
+                  plan_.hidden_size,  static_cast<int64_t>(plan_.layers.size()),
+                  plan_.heads,        plan_.kv_heads,
+                  plan_.head_dim,     plan_.max_positions,
+                  plan_.parameters};
+  header.weights = file.weights;
+  header.vectors = file.vectors;
+  header.text = make_text(file);
   const GenerationConfig& g = checkpoint_.generation();
   const GenerationDefaults none;
-  head.generation = {g.do_sample.value_or(none.do_sample),
-                     static_cast<float>(g.temperature.value_or(none.temperature)),
-                     static_cast<int32_t>(g.top_k.value_or(none.top_k)),
-                     static_cast<float>(g.top_p.value_or(none.top_p)),
-                     static_cast<float>(g.min_p.value_or(none.min_p)),
-                     static_cast<float>(g.repetition_penalty.value_or(none.repetition_penalty)),
-                     static_cast<int32_t>(g.max_new_tokens.value_or(none.max_new_tokens))};
-  head.recipe = recipe_.to_json();
-  head.checkpoint = checkpoint_.identity();
-  return head;
+  header.generation = {g.do_sample.value_or(none.do_sample),
+                       static_cast<float>(g.temperature.value_or(none.temperature)),
+                       static_cast<int32_t>(g.top_k.value_or(none.top_k)),
+                       static_cast<float>(g.top_p.value_or(none.top_p)),
+                       static_cast<float>(g.min_p.value_or(none.min_p)),
+                       static_cast<float>(g.repetition_penalty.value_or(none.repetition_penalty)),
+                       static_cast<int32_t>(g.max_new_tokens.value_or(none.max_new_tokens))};
+  header.recipe = recipe_.to_json();
+  header.checkpoint = checkpoint_.identity();
+  return header;
 }
 
 TextInfo CompileJob::make_text(const FilePlan& file) const {

@@ -1,17 +1,17 @@
 // What every compile does, whatever its target: opens the checkpoint, checks what was asked for, reads the tokenizer,
-// and describes the model in the file's head.
+// and describes the model in the file's header.
 #pragma once
 
 #include <optional>
 
-#include "artifact/head.h"
+#include "artifact/header.h"
 #include "artifact/writer.h"
 #include "compiler/compile.h"
 #include "compiler/segment_plan.h"
 #include "compiler/targets.h"
 #include "models/builder.h"
-#include "models/checkpoint_weights.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
+#include "weights/checkpoint_weights.h"
 
 namespace tandem {
 
@@ -30,7 +30,7 @@ class CompileJob {
   // The recipe as this target carries it out.
   const Recipe& recipe() const { return recipe_; }
   // With what was left open, settled.
-  void settle_recipe(Recipe recipe) { recipe_ = std::move(recipe); }
+  void resolve_recipe(Recipe recipe) { recipe_ = std::move(recipe); }
   int64_t context() const { return context_; }
   const std::vector<MethodShape>& shapes() const { return shapes_; }
   const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }
@@ -48,8 +48,8 @@ class CompileJob {
   WriteOptions write_options(const std::filesystem::path& work_folder) const {
     return {work_folder, options_.force, [this] { return stopped(); }};
   }
-  // The head but for the methods, weights and shards.
-  ArtifactHead make_head(const FilePlan& file) const;
+  // The header but for the methods, weights and shards.
+  ArtifactHeader make_header(const FilePlan& file) const;
 
  private:
   CompileJob(Checkpoint checkpoint, const std::filesystem::path& output, const CompileOptions& options)

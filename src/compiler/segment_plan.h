@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "artifact/head.h"
+#include "artifact/header.h"
 #include "artifact/writer.h"
 #include "models/model_plan.h"
 #include "quant/recipe.h"

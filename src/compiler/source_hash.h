@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/shard_plan.h"
-#include "models/checkpoint_weights.h"
+#include "backends/qnn/compile/shard_plan.h"
 #include "tandem/status.h"
+#include "weights/checkpoint_weights.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "compiler/choose_activations.h"
+#include "compiler/calibration/choose_activations.h"
 
 namespace tandem {
 namespace {

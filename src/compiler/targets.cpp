@@ -43,8 +43,8 @@ constexpr Soc kSocs[] = {
 };
 
 // What the architectures can do.
-constexpr int kSharingFrom = 73;     // Weights shared between the graphs of a context.
-constexpr int kWideMatmulFrom = 73;  // 16-bit x 16-bit products, which 16-bit keys and values need.
+constexpr int kSharingFrom = 73;      // Weights shared between the graphs of a context.
+constexpr int kInt16MatmulFrom = 73;  // 16-bit x 16-bit products, which 16-bit keys and values need.
 constexpr int kLpbqFrom = 69;
 
 // What the library's simulator knows. QNN 2.51 has no other.
@@ -64,7 +64,7 @@ Target npu(const Soc& soc) {
   target.weight_formats = {WeightFormat::kF16, WeightFormat::kI8};
   if (soc.arch >= kLpbqFrom) target.weight_formats.push_back(WeightFormat::kLpbq4);
   target.kv_dtypes = {DType::kU8, DType::kF16};
-  if (soc.arch >= kWideMatmulFrom) target.kv_dtypes.push_back(DType::kU16);
+  if (soc.arch >= kInt16MatmulFrom) target.kv_dtypes.push_back(DType::kU16);
   target.soc_model = soc.model;
   target.arch = soc.arch;
   target.vtcm_mb = soc.vtcm_mb;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "ir/weight_matrix.h"
+#include "numerics/weight_matrix.h"
 #include "tandem/status.h"
 
 namespace tandem {

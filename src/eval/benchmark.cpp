@@ -6,9 +6,9 @@
 #include <set>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/interface/method_memory.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "ir/method_memory.h"
 #include "runtime/loaded_engine.h"
 #include "runtime/token_runner.h"
 
@@ -155,7 +155,7 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
   };
 
   // As greedy sessions do.
-  const auto wanted = runner.picks_best() ? TokenRunner::Logits::kBest : TokenRunner::Logits::kLast;
+  const auto wanted = runner.computes_argmax() ? TokenRunner::Logits::kArgmax : TokenRunner::Logits::kLast;
   tell("prompt", 1);
   TANDEM_TRY(runner.feed(prompt, wanted, kNeverStop, ignore));  // Faults the pages in.
   report.first_token_seconds = 1e30;

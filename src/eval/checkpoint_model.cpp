@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "chat/chat_template.h"
 #include "checkpoint/checkpoint_tokenizer.h"
 #include "compiler/passes/passes.h"
 #include "eval/fake_quant_checkpoint.h"
 #include "ir/verifier.h"
 #include "models/builder.h"
 #include "reference/interpreter.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tandem {
 namespace {

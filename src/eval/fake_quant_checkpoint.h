@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "eval/cached_weights.h"
-#include "models/checkpoint_weights.h"
-#include "quant/fake_quant_weights.h"
+#include "weights/cached_weights.h"
+#include "weights/checkpoint_weights.h"
+#include "weights/fake_quant_weights.h"
 
 namespace tandem {
 

@@ -2,10 +2,10 @@
 
 #include "backends/cpu/execute/bind_matrix.h"
 #include "base/error.h"
-#include "eval/cached_weights.h"
 #include "eval/fake_quant_checkpoint.h"
-#include "models/sliced_weights.h"
 #include "reference/interpreter.h"
+#include "weights/cached_weights.h"
+#include "weights/sliced_weights.h"
 
 namespace tandem {
 namespace {
@@ -53,8 +53,8 @@ class OwningProgram final : public Program {
 };
 
 // Every weight and vector of the graphs is the checkpoint's, in the shape that it has there.
-Status check_weights(const ArtifactHead& head, const ModelPlan& plan) {
-  for (const ir::Graph& graph : head.methods) {
+Status check_weights(const ArtifactHeader& header, const ModelPlan& plan) {
+  for (const ir::Graph& graph : header.methods) {
     for (const ir::Tensor& tensor : graph.tensors) {
       const SliceName slice = parse_slice(tensor.name);
       if (tensor.role == ir::TensorRole::kWeight) {
@@ -94,8 +94,8 @@ class NpuWeights final : public WeightProvider {
 
 }  // namespace
 
-Status check_compiled_from(const ArtifactHead& head, const Checkpoint& checkpoint) {
-  if (head.checkpoint == 0 || head.checkpoint == checkpoint.identity()) return ok_status();
+Status check_compiled_from(const ArtifactHeader& header, const Checkpoint& checkpoint) {
+  if (header.checkpoint == 0 || header.checkpoint == checkpoint.identity()) return ok_status();
   return invalid_argument(
       "{} is not the checkpoint that the file was compiled from (its files have other bytes): give that one, or "
       "compile "
@@ -105,24 +105,24 @@ Status check_compiled_from(const ArtifactHead& head, const Checkpoint& checkpoin
 
 Result<std::unique_ptr<Program>> make_file_reference(const Artifact& artifact, ThreadPool& pool,
                                                      const FileReferenceOptions& options) {
-  const ArtifactHead& head = artifact.head();
-  if (head.backend == "cpu") {
+  const ArtifactHeader& header = artifact.header();
+  if (header.backend == "cpu") {
     return std::unique_ptr<Program>(std::make_unique<OwningProgram<ArtifactWeights>>(
-        std::make_unique<ArtifactWeights>(artifact), head.methods, pool));
+        std::make_unique<ArtifactWeights>(artifact), header.methods, pool));
   }
   if (options.checkpoint.empty()) {
     return invalid_argument(
         "the weights of a file for {} are inside of its binaries; the phase qdq needs the folder that it was compiled "
         "from: give --checkpoint FOLDER",
-        head.target);
+        header.target);
   }
-  TANDEM_ASSIGN(const Recipe recipe, Recipe::from_json(head.recipe));
+  TANDEM_ASSIGN(const Recipe recipe, Recipe::from_json(header.recipe));
   TANDEM_ASSIGN(Checkpoint checkpoint, Checkpoint::open(options.checkpoint, {options.config_name}));
-  TANDEM_TRY(check_compiled_from(head, checkpoint));
+  TANDEM_TRY(check_compiled_from(header, checkpoint));
   TANDEM_ASSIGN(auto quantized, FakeQuantCheckpoint::create(std::move(checkpoint), recipe));
-  TANDEM_TRY(check_weights(head, quantized->plan()));
+  TANDEM_TRY(check_weights(header, quantized->plan()));
   return std::unique_ptr<Program>(std::make_unique<OwningProgram<NpuWeights>>(
-      std::make_unique<NpuWeights>(std::move(quantized)), head.methods, pool));
+      std::make_unique<NpuWeights>(std::move(quantized)), header.methods, pool));
 }
 
 }  // namespace tandem

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "artifact/reader.h"
+#include "backends/interface/program.h"
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
-#include "ir/program.h"
 
 namespace tandem {
 
@@ -23,6 +23,6 @@ Result<std::unique_ptr<Program>> make_file_reference(const Artifact& artifact, T
                                                      const FileReferenceOptions& options);
 
 // Whether a file was compiled from this checkpoint; the error says so if not. Files that do not know are let through.
-Status check_compiled_from(const ArtifactHead& head, const Checkpoint& checkpoint);
+Status check_compiled_from(const ArtifactHeader& header, const Checkpoint& checkpoint);
 
 }  // namespace tandem

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <map>
 
+#include "backends/interface/io_conversion.h"
 #include "base/error.h"
-#include "ir/border.h"
 
 namespace tandem {
 namespace {

@@ -4,8 +4,8 @@
 #include <span>
 
 #include "base/progress.h"
+#include "chat/conversations.h"
 #include "eval/tested_model.h"
-#include "text/conversations.h"
 
 namespace tandem {
 

@@ -14,9 +14,9 @@ TestedModel* find_model(const PhaseModels& models, Phase phase) {
 
 class Measurement {
  public:
-  Measurement(const PhaseModels& models, const Material& material, const ProgressCallback& progress)
+  Measurement(const PhaseModels& models, const Dataset& material, const ProgressCallback& progress)
       : models_(models),
-        material_(material),
+        dataset_(material),
         progress_(progress),
         qdq_(find_model(models, Phase::kQdq)),
         device_(find_model(models, Phase::kDevice)) {
@@ -29,7 +29,7 @@ class Measurement {
 
   Status perplexity() {
     if (compares()) report_.logits.emplace();
-    for (const std::vector<int32_t>& sequence : material_.sequences) {
+    for (const std::vector<int32_t>& sequence : dataset_.sequences) {
       if (sequence.size() < 2) continue;
       for (size_t i = 0; i < models_.size(); ++i) {
         TestedModel& model = *models_[i];
@@ -46,13 +46,13 @@ class Measurement {
         progress.stage = fmt::format("answers, {}", phase_name(models_[i]->phase()));
         if (progress_) progress_(progress);
       };
-      TANDEM_ASSIGN(report_.phases[i].answers, ask_questions(*models_[i], material_.conversations, limit, tell));
+      TANDEM_ASSIGN(report_.phases[i].answers, ask_questions(*models_[i], dataset_.conversations, limit, tell));
     }
     return ok_status();
   }
 
   Status greedy(int64_t steps, const std::string& prompt_text) {
-    TANDEM_ASSIGN(const std::vector<int32_t> prompt, prompt_of(material_, prompt_text, *device_));
+    TANDEM_ASSIGN(const std::vector<int32_t> prompt, prompt_of(dataset_, prompt_text, *device_));
     TANDEM_ASSIGN(report_.greedy, compare_greedy(*qdq_, *device_, prompt, steps,
                                                  [&](int64_t done) { tell("greedy tokens", done, steps); }));
     return ok_status();
@@ -62,7 +62,7 @@ class Measurement {
   Status layers(int64_t count) {
     tell("layers", 0, 1);
     const std::vector<int32_t>& first =
-        *std::ranges::find_if(material_.sequences, [](const auto& sequence) { return sequence.size() > 1; });
+        *std::ranges::find_if(dataset_.sequences, [](const auto& sequence) { return sequence.size() > 1; });
     const auto tokens = std::span(first).first(std::min(first.size() - 1, static_cast<size_t>(count)));
     TANDEM_ASSIGN(report_.layers, compare_layers(*qdq_, *device_, tokens));
     return ok_status();
@@ -72,9 +72,9 @@ class Measurement {
   void tell(std::string stage, int64_t done, int64_t total) const {
     if (progress_) progress_({std::move(stage), static_cast<uint64_t>(done), static_cast<uint64_t>(total)});
   }
-  void tell_row() { tell("perplexity", ++rows_, material_.scored_tokens() * static_cast<int64_t>(models_.size())); }
-  PhaseFigures& figures(const TestedModel* model) {
-    return *std::ranges::find(report_.phases, model->phase(), &PhaseFigures::phase);
+  void tell_row() { tell("perplexity", ++rows_, dataset_.scored_tokens() * static_cast<int64_t>(models_.size())); }
+  PhaseMetrics& figures(const TestedModel* model) {
+    return *std::ranges::find(report_.phases, model->phase(), &PhaseMetrics::phase);
   }
 
   // The last token of a sequence is only a target.
@@ -101,7 +101,7 @@ class Measurement {
   }
 
   const PhaseModels& models_;
-  const Material& material_;
+  const Dataset& dataset_;
   const ProgressCallback& progress_;
   TestedModel* qdq_;
   TestedModel* device_;
@@ -111,13 +111,13 @@ class Measurement {
 
 }  // namespace
 
-const PhaseFigures* PhasesReport::find(Phase phase) const {
-  const auto it = std::ranges::find(phases, phase, &PhaseFigures::phase);
+const PhaseMetrics* PhasesReport::find(Phase phase) const {
+  const auto it = std::ranges::find(phases, phase, &PhaseMetrics::phase);
   return it == phases.end() ? nullptr : &*it;
 }
 
-std::optional<double> PhasesReport::ratio_to_float(const PhaseFigures& figures) const {
-  const PhaseFigures* exact = find(Phase::kFloat);
+std::optional<double> PhasesReport::ratio_to_float(const PhaseMetrics& figures) const {
+  const PhaseMetrics* exact = find(Phase::kFloat);
   if (exact == nullptr) return std::nullopt;
   return figures.perplexity.value() / exact->perplexity.value();
 }
@@ -141,7 +141,7 @@ int64_t smallest_context(const PhaseModels& models) {
   return context;
 }
 
-Result<PhasesReport> measure_phases(const PhaseModels& models, const Material& material, const PhasesOptions& options,
+Result<PhasesReport> measure_phases(const PhaseModels& models, const Dataset& material, const PhasesOptions& options,
                                     const ProgressCallback& progress) {
   if (models.empty()) return invalid_argument("no phase to measure");
   Measurement measurement(models, material, progress);

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "eval/dataset.h"
 #include "eval/layer_sqnr.h"
-#include "eval/material.h"
 #include "eval/measures.h"
 #include "eval/side_by_side.h"
 
@@ -21,22 +21,22 @@ struct PhasesOptions {
   int64_t layer_tokens = 0;  // Layers, over so many tokens of the material.
 };
 
-struct PhaseFigures {
+struct PhaseMetrics {
   Phase phase = Phase::kFloat;
   Perplexity perplexity;
   std::optional<Answers> answers;
 };
 
 struct PhasesReport {
-  std::vector<PhaseFigures> phases;  // In the order of the models.
+  std::vector<PhaseMetrics> phases;  // In the order of the models.
   size_t sequences = 0;
   std::optional<Sqnr> logits;  // Of device against qdq over all scored tokens, where both are there.
   std::optional<GreedyAgreement> greedy;
   std::vector<LayerSqnr> layers;
 
-  const PhaseFigures* find(Phase phase) const;
+  const PhaseMetrics* find(Phase phase) const;
   // The phase's perplexity over that of float; nothing where float is absent.
-  std::optional<double> ratio_to_float(const PhaseFigures& figures) const;
+  std::optional<double> ratio_to_float(const PhaseMetrics& figures) const;
 };
 
 // The models of different phases, opened on one model. `phases` must not name one twice. `options` are those of each.
@@ -46,7 +46,7 @@ Result<PhaseModels> open_phases(const std::filesystem::path& path, std::span<con
 int64_t smallest_context(const PhaseModels& models);
 
 // Progress is told in tokens, or answers.
-Result<PhasesReport> measure_phases(const PhaseModels& models, const Material& material, const PhasesOptions& options,
+Result<PhasesReport> measure_phases(const PhaseModels& models, const Dataset& material, const PhasesOptions& options,
                                     const ProgressCallback& progress);
 
 }  // namespace tandem

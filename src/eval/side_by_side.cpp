@@ -18,19 +18,19 @@ int32_t best_of(std::span<const float> logits) {
   return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-Parting describe_parting(int64_t step, std::span<const float> wanted, std::span<const float> got) {
-  Parting parting{.step = step, .wanted_token = best_of(wanted), .got_token = best_of(got)};
+Divergence describe_divergence(int64_t step, std::span<const float> wanted, std::span<const float> got) {
+  Divergence divergence{.step = step, .wanted_token = best_of(wanted), .got_token = best_of(got)};
   float second = -INFINITY;
   double squares = 0.0;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (static_cast<int32_t>(i) != parting.wanted_token) second = std::max(second, wanted[i]);
+    if (static_cast<int32_t>(i) != divergence.wanted_token) second = std::max(second, wanted[i]);
     const double difference = std::abs(static_cast<double>(got[i]) - wanted[i]);
     squares += difference * difference;
-    parting.largest_noise = std::max(parting.largest_noise, difference);
+    divergence.largest_noise = std::max(divergence.largest_noise, difference);
   }
-  parting.gap = static_cast<double>(wanted[static_cast<size_t>(parting.wanted_token)]) - second;
-  parting.noise = std::sqrt(squares / static_cast<double>(wanted.size()));
-  return parting;
+  divergence.gap = static_cast<double>(wanted[static_cast<size_t>(divergence.wanted_token)]) - second;
+  divergence.noise = std::sqrt(squares / static_cast<double>(wanted.size()));
+  return divergence;
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ Result<GreedyAgreement> compare_greedy(TestedModel& wanted, TestedModel& got, st
     if (best == best_of(rows[1])) {
       ++agreement.equal;
     } else {
-      agreement.partings.push_back(describe_parting(step, rows[0], rows[1]));
+      agreement.divergences.push_back(describe_divergence(step, rows[0], rows[1]));
     }
     next = {best};
     if (on_step) on_step(step + 1);

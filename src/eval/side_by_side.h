@@ -17,7 +17,7 @@ Status score_side_by_side(TestedModel& wanted, TestedModel& got, std::span<const
                           const RowsCallback& on_rows);
 
 // A step at which the most likely tokens are not the same.
-struct Parting {
+struct Divergence {
   int64_t step = 0;
   int32_t wanted_token = -1;
   int32_t got_token = -1;
@@ -30,7 +30,7 @@ struct GreedyAgreement {
   int64_t steps = 0;
   int64_t equal = 0;
   double noise = 0.0;  // Root mean square of the differences over all steps.
-  std::vector<Parting> partings;
+  std::vector<Divergence> divergences;
 };
 
 // Generates `steps` tokens with the wanted model, always the most likely, and asks the other model for its choice after

@@ -59,9 +59,9 @@ class CompiledModel final : public TestedModel {
     }
     TANDEM_ASSIGN(const Artifact artifact, Artifact::open(path));
     TANDEM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(options.checkpoint, {options.config_name}));
-    TANDEM_TRY(check_compiled_from(artifact.head(), checkpoint));
+    TANDEM_TRY(check_compiled_from(artifact.header(), checkpoint));
     TestedModelOptions with_context = options;
-    if (!artifact.head().methods.empty()) with_context.context = artifact.head().methods.front().context;
+    if (!artifact.header().methods.empty()) with_context.context = artifact.header().methods.front().context;
     return open_checkpoint_model(options.checkpoint, with_context);
   }
 

@@ -9,7 +9,7 @@ constexpr std::array<std::string_view, kOpKindCount> kOpNames = {
     "embedding", "linear",         "rms_norm",      "layer_norm",    "add",         "mul",        "scale",
     "silu",      "gelu_tanh",      "silu_mul",      "gelu_tanh_mul", "softcap",     "rope_table", "rope",
     "store_kv",  "attention",      "mask_to_float", "convert",       "split_heads", "join_heads", "append_rows",
-    "matmul",    "add_mask",       "softmax",       "sigmoid",       "add_vector",  "concat",     "code_attention",
+    "matmul",    "add_mask",       "softmax",       "sigmoid",       "add_vector",  "concat",     "quantized_attention",
     "slice",     "masked_softmax", "rescore"};
 constexpr std::array<std::string_view, kTensorRoleCount> kRoleNames = {"activation", "input",  "output",
                                                                        "state",      "weight", "vector"};

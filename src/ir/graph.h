@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "ir/weight_matrix.h"
+#include "numerics/weight_matrix.h"
 
 namespace tandem::ir {
 
@@ -93,14 +93,15 @@ enum class OpKind : uint8_t {
   kSigmoid = 24,    // (x)
   kAddVector = 25,  // (x[N, W], vector[W]) -> like x
   kConcat = 26,     // (x0[N, W0], x1[N, W1], ...) -> [N, W0 + W1 + ...]; also [H, N, P]: along the last axis
-  kCodeAttention = 27,  // Attention over caches in u8 with codes for queries and weights too: ir/fake_quant.h
+  kQuantizedAttention =
+      27,               // Attention over caches in u8 with codes for queries and weights too: numerics/fake_quant.h
   kSlice = 28,          // (x) -> the part of x along `axis` from `begin` on, as long as the output is
   kMaskedSoftmax = 29,  // (scores, mask) -> Softmax of AddMask, whose sum is not rounded
   kRescore = 30,  // (logits[N, V], x[N, K], table[V, K]) -> like logits; the `candidates` largest of each row become
                   // softcap(factor * x . table), the first ones where equal logits compete; by the CPU (on_host)
 };
 inline constexpr int kOpKindCount = 31;
-constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || kind == OpKind::kCodeAttention; }
+constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || kind == OpKind::kQuantizedAttention; }
 
 // Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
 struct OpAttributes {
@@ -117,7 +118,7 @@ struct OpAttributes {
   bool quantize_input = false;  // Linear: x is rounded to int8 per row, with a scale of its own, before the product.
   bool transpose_b = false;     // MatMul.
   bool on_host = false;         // Embedding, Rescore: by the CPU, in the mapped file, whatever the back end.
-  bool wide_input = false;      // Linear with quantize_input: to 16 bits instead of 8 (ir/fake_quant.h).
+  bool int16_input = false;     // Linear with quantize_input: to 16 bits instead of 8 (numerics/fake_quant.h).
   int32_t axis = 0;             // Slice.
   int64_t begin = 0;            // Slice.
   int64_t candidates = 0;       // Rescore.

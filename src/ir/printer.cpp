@@ -36,7 +36,7 @@ std::string attributes_of(const OpAttributes& a) {
   if (a.head_dim != none.head_dim) text += fmt::format(" head_dim={}", a.head_dim);
   if (a.interleaved) text += " interleaved";
   if (a.window != none.window) text += fmt::format(" window={}", a.window);
-  if (a.quantize_input) text += a.wide_input ? " quantize_input=int16" : " quantize_input";
+  if (a.quantize_input) text += a.int16_input ? " quantize_input=int16" : " quantize_input";
   if (a.transpose_b) text += " transpose_b";
   if (a.on_host) text += " on_host";
   if (a.axis != none.axis) text += fmt::format(" axis={}", a.axis);

@@ -5,9 +5,9 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "ir/fake_quant.h"
 #include "ir/op_checks.h"
 #include "ir/verify_tensor.h"
+#include "numerics/fake_quant.h"
 
 namespace tandem::ir {
 namespace {
@@ -91,7 +91,7 @@ class Verifier : private OpChecks {
           return corrupt("\"{}\" is {}, which does not go with its activations", in(1).name,
                          weight_format_name(in(1).format));
         }
-        if (a.wide_input && !a.quantize_input) return corrupt("rounds its input to 16 bits and does not round it");
+        if (a.int16_input && !a.quantize_input) return corrupt("rounds its input to 16 bits and does not round it");
         return rows(out(0), in(1).shape[0]);
       case OpKind::kRmsNorm:
         TANDEM_TRY(arity(2, 2, 1));
@@ -144,8 +144,8 @@ class Verifier : private OpChecks {
         }
         return ok_status();
       case OpKind::kAttention:
-      case OpKind::kCodeAttention: {
-        const bool codes = op_->kind == OpKind::kCodeAttention;
+      case OpKind::kQuantizedAttention: {
+        const bool codes = op_->kind == OpKind::kQuantizedAttention;
         TANDEM_TRY(arity(codes ? 7 : 5, 7, 1));
         if (op_->inputs.size() == 6) return corrupt("has scales for one cache of two");
         TANDEM_TRY(rows(in(0)));

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ir/method_inputs.h"
+#include "backends/interface/method_inputs.h"
 
 namespace tandem {
 namespace {

@@ -35,8 +35,8 @@ class Planner {
       return unsupported("architecture \"{}\" is not supported; these are: {}", name, supported_architectures());
     }
     family_ = plan_.family;
-    TANDEM_TRY(settle_numbers());
-    TANDEM_TRY(settle_layers());
+    TANDEM_TRY(resolve_numbers());
+    TANDEM_TRY(resolve_layers());
     TANDEM_TRY(collect_sources(checkpoint_, plan_));
     for (const std::string& key : config_.unread_keys) {
       plan_.warnings.push_back(fmt::format("config.json: key \"{}\" is unknown and was ignored", key));
@@ -49,7 +49,7 @@ class Planner {
     return kind == BiasKind::kAlways || (kind == BiasKind::kByConfig && by_config);
   }
 
-  Status settle_numbers() {
+  Status resolve_numbers() {
     plan_.architecture = config_.architecture;
     plan_.vocab_size = config_.vocab_size;
     plan_.hidden_size = config_.hidden_size;
@@ -60,7 +60,7 @@ class Planner {
         config_.head_dim_given || family_->default_head_dim == 0 ? config_.head_dim : family_->default_head_dim;
     plan_.max_positions = config_.max_position_embeddings;
     plan_.norm_eps = static_cast<float>(config_.norm_eps);
-    TANDEM_TRY(settle_activation());
+    TANDEM_TRY(resolve_activation());
     plan_.qkv_bias = bias(family_->qkv_bias, config_.attention_bias);
     plan_.o_bias = bias(family_->o_bias, config_.attention_bias);
     plan_.mlp_bias = bias(family_->mlp_bias, config_.mlp_bias);
@@ -104,7 +104,7 @@ class Planner {
     return ok_status();
   }
 
-  Status settle_activation() {
+  Status resolve_activation() {
     const std::string& act = config_.hidden_act;
     const bool gelu_family = family_->activation == Activation::kGeluTanh;
     if (act.empty()) {
@@ -162,7 +162,7 @@ class Planner {
     return ok_status();
   }
 
-  Status settle_layers() {
+  Status resolve_layers() {
     const double share = config_.rope.partial_rotary_factor.value_or(family_->default_partial_rotary);
     const int64_t rotary_dim =
         config_.rotary_dim.value_or(static_cast<int64_t>(static_cast<double>(plan_.head_dim) * share));

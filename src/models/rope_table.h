@@ -1,7 +1,7 @@
 // Rotary frequencies by config.json's scaling rules.
 #pragma once
 
-#include "checkpoint/model_config.h"
+#include "checkpoint/hub/model_config.h"
 #include "models/model_plan.h"
 #include "tandem/status.h"
 

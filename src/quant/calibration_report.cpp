@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/append_format.h"
 #include "base/output_path.h"
 #include "quant/observer.h"
 #include "quant/svg_plot.h"
@@ -38,18 +39,13 @@ svg .y{text-anchor:end}svg .x{text-anchor:middle}
 .enc{fill:#c9d8f2}.obs{fill:#2f5597}.zero{fill:#999}.frame{fill:none;stroke:#ccc}.note{color:#666}
 )";
 
-template <typename... Args>
-void append(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
-
 // Where a tensor belongs: "layers.3.mlp.residual" is {3, "mlp.residual"}, "k_cache.3" {3, "k_cache"}.
 struct Place {
   std::optional<int> layer;
   std::string part;  // Without "[64:128]": the heads of one tensor are drawn together.
 };
 
-std::optional<int> whole_number(std::string_view text) {
+std::optional<int> layer_number(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
@@ -73,14 +69,14 @@ Place place_of(std::string_view name) {
     const std::string_view rest = name.substr(kLayers.size());
     const size_t dot = rest.find('.');
     if (dot != std::string_view::npos) {
-      if (const auto layer = whole_number(rest.substr(0, dot))) return {layer, without_brackets(rest.substr(dot + 1))};
+      if (const auto layer = layer_number(rest.substr(0, dot))) return {layer, without_brackets(rest.substr(dot + 1))};
     }
   }
   for (const std::string_view border : {"k_cache.", "v_cache.", "k_new.", "v_new."}) {
     if (!name.starts_with(border)) continue;
     std::string_view rest = name.substr(border.size());
     rest = rest.substr(0, rest.find_first_of(".["));
-    if (const auto layer = whole_number(rest)) return {layer, std::string(border.substr(0, border.size() - 1))};
+    if (const auto layer = layer_number(rest)) return {layer, std::string(border.substr(0, border.size() - 1))};
   }
   return {std::nullopt, std::string(name)};
 }
@@ -123,14 +119,16 @@ void write_rows(std::string& out, const std::vector<Row>& rows, const Calibratio
   for (const auto& [name, e] : rows) {
     const SvgRange range = range_of(*e, 0.0);
     const bool low = e->sqnr_db < kLowSqnr || e->clipped > kMuchClipped;
-    append(out, "<tr{}><td class=\"n\">{}</td><td>{}</td><td>{} … {}</td><td>{} … {}</td><td>{}</td>",
-           low ? " class=\"low\"" : "", escape_html(name), dtype_name(e->dtype), short_number(e->observed_min),
-           short_number(e->observed_max), short_number(range.encoded_low), short_number(range.encoded_high),
-           svg_range_bar(range));
-    append(out, "<td>{}</td><td>{}</td><td>{}</td>", percent(e->clipped), decibels(e->sqnr_db), escape_html(e->method));
+    append_format(out, "<tr{}><td class=\"n\">{}</td><td>{}</td><td>{} … {}</td><td>{} … {}</td><td>{}</td>",
+                  low ? " class=\"low\"" : "", escape_html(name), dtype_name(e->dtype), short_number(e->observed_min),
+                  short_number(e->observed_max), short_number(range.encoded_low), short_number(range.encoded_high),
+                  svg_range_bar(range));
+    append_format(out, "<td>{}</td><td>{}</td><td>{}</td>", percent(e->clipped), decibels(e->sqnr_db),
+                  escape_html(e->method));
     if (plots) {
       const auto counts = extras.histograms.find(name);
-      append(out, "<td>{}</td>", counts == extras.histograms.end() ? std::string() : svg_sparkline(counts->second));
+      append_format(out, "<td>{}</td>",
+                    counts == extras.histograms.end() ? std::string() : svg_sparkline(counts->second));
     }
     out += "</tr>\n";
   }
@@ -146,7 +144,7 @@ void write_worst(std::string& out, const EncodingTable& table, const Calibration
     if (rows.empty()) return;
     std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) { return worse(*a.e, *b.e); });
     rows.resize(std::min(rows.size(), kWorst));
-    append(out, "<h2>{}</h2>\n", heading);
+    append_format(out, "<h2>{}</h2>\n", heading);
     write_rows(out, rows, extras);
   };
   write(
@@ -205,7 +203,7 @@ void write_plots(std::string& out, const EncodingTable& table) {
     series.push_back(std::move(line));
   }
   const std::string plot = svg_line_plot("SQNR in dB over the layers", series);
-  if (!plot.empty()) append(out, "<h2>SQNR per layer</h2>\n<div>{}</div>\n", plot);
+  if (!plot.empty()) append_format(out, "<h2>SQNR per layer</h2>\n<div>{}</div>\n", plot);
 }
 
 void write_device(std::string& out, const CalibrationReportExtras& extras) {
@@ -215,11 +213,11 @@ void write_device(std::string& out, const CalibrationReportExtras& extras) {
   for (size_t i = 0; i < extras.device_sqnr.size(); ++i) {
     series.points.emplace_back(static_cast<double>(i), extras.device_sqnr[i].second);
   }
-  append(out, "<div>{}</div>\n", svg_line_plot("SQNR in dB, in the order of the table", std::span(&series, 1)));
+  append_format(out, "<div>{}</div>\n", svg_line_plot("SQNR in dB, in the order of the table", std::span(&series, 1)));
   out += "<table><thead><tr><th class=\"n\">tensor</th><th>SQNR, dB</th></tr></thead><tbody>\n";
   for (const auto& [name, db] : extras.device_sqnr) {
-    append(out, "<tr{}><td class=\"n\">{}</td><td>{}</td></tr>\n", db < kLowSqnr ? " class=\"low\"" : "",
-           escape_html(name), decibels(db));
+    append_format(out, "<tr{}><td class=\"n\">{}</td><td>{}</td></tr>\n", db < kLowSqnr ? " class=\"low\"" : "",
+                  escape_html(name), decibels(db));
   }
   out += "</tbody></table>\n";
 }
@@ -234,13 +232,13 @@ void write_summary(std::string& out, const EncodingTable& table) {
     u8 += e.dtype == DType::kU8;
     clipped += e.clipped > 0.0;
   }
-  append(out, "<p>{} tensors: {} of u16, {} of u8; {} with values outside of their range.</p>\n", table.size(),
-         table.size() - u8, u8, clipped);
+  append_format(out, "<p>{} tensors: {} of u16, {} of u8; {} with values outside of their range.</p>\n", table.size(),
+                table.size() - u8, u8, clipped);
   if (table.calibration().empty()) return;
   out += "<table><tbody>\n";
   for (const auto& [key, value] : table.calibration().items()) {
-    append(out, "<tr><th class=\"n\">{}</th><td class=\"n\">{}</td></tr>\n", escape_html(key),
-           escape_html(value.is_string() ? value.get<std::string>() : dump_json(value)));
+    append_format(out, "<tr><th class=\"n\">{}</th><td class=\"n\">{}</td></tr>\n", escape_html(key),
+                  escape_html(value.is_string() ? value.get<std::string>() : dump_json(value)));
   }
   out += "</tbody></table>\n";
 }
@@ -252,10 +250,10 @@ bool is_calibration_report(const std::filesystem::path& path) { return file_star
 std::string calibration_report_html(const EncodingTable& table, std::string_view title,
                                     const CalibrationReportExtras& extras) {
   std::string out;
-  append(out,
-         "{2}<meta charset=\"utf-8\"/><title>{0}</title><style>{1}</style></head>\n"
-         "<body>\n<h1>{0}</h1>\n",
-         escape_html(title), kStyle, kReportStart);
+  append_format(out,
+                "{2}<meta charset=\"utf-8\"/><title>{0}</title><style>{1}</style></head>\n"
+                "<body>\n<h1>{0}</h1>\n",
+                escape_html(title), kStyle, kReportStart);
   write_summary(out, table);
   out += extras.sections;
   write_plots(out, table);
@@ -277,8 +275,8 @@ std::string calibration_report_html(const EncodingTable& table, std::string_view
   for (const auto& [layer, rows] : layers) {
     double worst = std::numeric_limits<double>::quiet_NaN();
     for (const Row& row : rows) worst = lower(worst, row.e->sqnr_db);
-    append(out, "<details><summary>Layer {}: {} tensors, lowest SQNR {} dB</summary>\n", layer, rows.size(),
-           decibels(worst));
+    append_format(out, "<details><summary>Layer {}: {} tensors, lowest SQNR {} dB</summary>\n", layer, rows.size(),
+                  decibels(worst));
     write_rows(out, rows, extras);
     out += "</details>\n";
   }

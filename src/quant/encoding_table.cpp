@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -19,13 +20,11 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 // Tables within these limits are files within the first one.
-constexpr size_t kMaxFileBytes = size_t{64} << 20;
+constexpr size_t kMaxEncodingsBytes = size_t{64} << 20;
 constexpr size_t kMaxEntries = 65536;
-constexpr size_t kMaxName = 256;
+constexpr size_t kMaxTensorName = 256;
 constexpr size_t kMaxMethod = 64;
 constexpr size_t kMaxCalibrationBytes = size_t{64} << 10;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string json_text(std::string_view text) { return dump_json(Json(std::string(text))); }
 
@@ -40,12 +39,12 @@ bool is_plain_text(std::string_view text) {
 }
 
 Error wrong(std::string_view name, std::string_view what) {
-  return invalid_argument("encodings: {}: {}", json_text(name.substr(0, kMaxName)), what);
+  return invalid_argument("encodings: {}: {}", json_text(name.substr(0, kMaxTensorName)), what);
 }
 
 Status validate(std::string_view name, const TensorEncoding& e) {
-  if (name.empty() || name.size() > kMaxName) {
-    return wrong(name.substr(0, 64), fmt::format("the name should have 1 to {} bytes", kMaxName));
+  if (name.empty() || name.size() > kMaxTensorName) {
+    return wrong(name.substr(0, 64), fmt::format("the name should have 1 to {} bytes", kMaxTensorName));
   }
   if (!is_plain_text(name)) return wrong(name, "the name should be UTF-8 without control characters");
   if (e.dtype != DType::kU8 && e.dtype != DType::kU16) {
@@ -123,7 +122,7 @@ class TextCheck : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
   bool key(string_t& key) override {
     if (keys_.back().insert(key).second) return true;
-    problem_ = invalid_argument("encodings: the key {} is there twice", json_text(key.substr(0, kMaxName)));
+    problem_ = invalid_argument("encodings: the key {} is there twice", json_text(key.substr(0, kMaxTensorName)));
     return false;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
@@ -231,7 +230,7 @@ bool operator==(const TensorEncoding& a, const TensorEncoding& b) {
 bool NaturalOrder::operator()(std::string_view a, std::string_view b) const {
   size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {
-    if (!is_digit(a[i]) || !is_digit(b[j])) {
+    if (!is_ascii_digit(a[i]) || !is_ascii_digit(b[j])) {
       if (a[i] != b[j]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
       ++i, ++j;
       continue;
@@ -240,8 +239,8 @@ bool NaturalOrder::operator()(std::string_view a, std::string_view b) const {
     while (i < a.size() && a[i] == '0') ++i;
     while (j < b.size() && b[j] == '0') ++j;
     size_t a_end = i, b_end = j;
-    while (a_end < a.size() && is_digit(a[a_end])) ++a_end;
-    while (b_end < b.size() && is_digit(b[b_end])) ++b_end;
+    while (a_end < a.size() && is_ascii_digit(a[a_end])) ++a_end;
+    while (b_end < b.size() && is_ascii_digit(b[b_end])) ++b_end;
     if (a_end - i != b_end - j) return a_end - i < b_end - j;
     if (const int order = a.substr(i, a_end - i).compare(b.substr(j, b_end - j)); order != 0) return order < 0;
     i = a_end;
@@ -304,7 +303,8 @@ std::string EncodingTable::to_json() const {
 }
 
 Result<EncodingTable> EncodingTable::from_json(std::string_view text) {
-  if (text.size() > kMaxFileBytes) return invalid_argument("encodings: larger than {} MiB", kMaxFileBytes >> 20);
+  if (text.size() > kMaxEncodingsBytes)
+    return invalid_argument("encodings: larger than {} MiB", kMaxEncodingsBytes >> 20);
   TANDEM_TRY(TextCheck().check(text));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return invalid_argument("encodings: should be an object, but is {}", json.type_name());
@@ -339,7 +339,7 @@ Result<EncodingTable> EncodingTable::from_json(std::string_view text) {
 }
 
 Result<EncodingTable> EncodingTable::load(const std::filesystem::path& path) {
-  TANDEM_ASSIGN(const std::string text, read_text_file(path, kMaxFileBytes));
+  TANDEM_ASSIGN(const std::string text, read_text_file(path, kMaxEncodingsBytes));
   auto table = from_json(text);
   if (!table.ok()) return with_context(std::move(table).error(), "{}", path.string());
   return table;

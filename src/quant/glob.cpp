@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/error.h"
 
 namespace tandem {
@@ -13,10 +14,9 @@ constexpr size_t kMaxPattern = 256;
 // Layers are counted in tens; nine digits cannot overflow.
 constexpr size_t kMaxDigits = 9;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 std::optional<int64_t> whole_number(std::string_view digits) {
-  if (digits.empty() || digits.size() > kMaxDigits || !std::all_of(digits.begin(), digits.end(), is_digit)) return {};
+  if (digits.empty() || digits.size() > kMaxDigits || !std::all_of(digits.begin(), digits.end(), is_ascii_digit))
+    return {};
   if (digits.size() > 1 && digits[0] == '0') return {};
   int64_t number = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), number);
@@ -142,9 +142,9 @@ bool Glob::matches(std::string_view text) const {
         continue;
       }
       // A number ends where its digits end: {1..2} does not match the beginning of 25, nor the end of 12.
-      if (i > 0 && is_digit(text[i - 1])) continue;
+      if (i > 0 && is_ascii_digit(text[i - 1])) continue;
       size_t end = i;
-      while (end < text.size() && is_digit(text[end])) ++end;
+      while (end < text.size() && is_ascii_digit(text[end])) ++end;
       const auto number = whole_number(text.substr(i, end - i));
       if (number && token.first <= *number && *number <= token.last) next[end] = true;
     }

@@ -1,12 +1,13 @@
-// Weights to the portable quantized form (ir/weight_matrix.h): float conversions, int8 per channel, and LPBQ int4, the
-// last two with scales searched for the least squared error. docs/quantization.md has the maths and the figures.
+// Weights to the portable quantized form (numerics/weight_matrix.h): float conversions, int8 per channel, and LPBQ
+// int4, the last two with scales searched for the least squared error. docs/quantization.md has the maths and the
+// figures.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "base/thread_pool.h"
-#include "ir/weight_matrix.h"
+#include "numerics/weight_matrix.h"
 #include "tandem/status.h"
 
 namespace tandem {

@@ -19,19 +19,20 @@
 
 namespace tandem {
 
-// How keys and values are kept. On a CPU u8 has a scale and a minimum per position and head (ir/fake_quant.h); on an
-// NPU u8 and u16 have one encoding per layer, from calibration.
+// How keys and values are kept. On a CPU u8 has a scale and a minimum per position and head (numerics/fake_quant.h); on
+// an NPU u8 and u16 have one encoding per layer, from calibration.
 enum class KvFormat { kFp32, kFp16, kU8, kU16 };
 std::string_view kv_format_name(KvFormat format);  // "fp32", "fp16", "u8", "u16"
 std::optional<KvFormat> kv_format_from_name(std::string_view name);
 DType kv_dtype(KvFormat format);
 
 // What becomes of the inputs of linear layers with int8 or lpbq4 weights on a CPU: they are rounded at run time, with
-// one scale per token (ir/fake_quant.h).
+// one scale per token (numerics/fake_quant.h).
 enum class ActivationFormat {
   kInt8,
   kInt16,
-  kAuto,  // One of the two for each layer, by what int8 does to it on some text (compiler/choose_activations.h).
+  kAuto,  // One of the two for each layer, by what int8 does to it on some text
+          // (compiler/calibration/choose_activations.h).
 };
 std::string_view activation_format_name(ActivationFormat format);  // "int8", "int16", "auto"
 

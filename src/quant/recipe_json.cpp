@@ -14,8 +14,8 @@
 namespace tandem {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 1 << 20;
-constexpr size_t kMaxName = 128;
+constexpr uint64_t kMaxRecipeBytes = 1 << 20;
+constexpr size_t kMaxRecipeName = 128;
 constexpr size_t kMaxRules = 1024;
 
 using Names = std::span<const std::string_view>;
@@ -216,7 +216,7 @@ Result<WeightSpec> parse_weight_spec(std::string_view format) {
 }
 
 Result<Recipe> Recipe::from_json(std::string_view text) {
-  if (text.size() > kMaxFileBytes) return invalid_argument("recipe: larger than 1 MB");
+  if (text.size() > kMaxRecipeBytes) return invalid_argument("recipe: larger than 1 MB");
   TANDEM_ASSIGN(const Json json, parse_json(text, "recipe"));
   TANDEM_TRY(check_keys(json, "the recipe", kKeys));
   TANDEM_ASSIGN(Recipe recipe, recipe_base(json));
@@ -224,8 +224,8 @@ Result<Recipe> Recipe::from_json(std::string_view text) {
     const std::string where = fmt::format("\"{}\"", key);
     if (key == "name") {
       TANDEM_ASSIGN(recipe.name, text_of(value, where));
-      if (recipe.name.empty() || recipe.name.size() > kMaxName) {
-        return invalid_argument("recipe: \"name\" should have 1 to {} characters", kMaxName);
+      if (recipe.name.empty() || recipe.name.size() > kMaxRecipeName) {
+        return invalid_argument("recipe: \"name\" should have 1 to {} characters", kMaxRecipeName);
       }
     } else if (key == "weights") {
       TANDEM_ASSIGN(recipe.weights, spec_from_json(value, where));
@@ -286,7 +286,7 @@ Result<Recipe> Recipe::load(std::string_view preset_or_json_path) {
     return not_found("recipe {} is neither a preset ({}) nor a file{}", quoted(preset_or_json_path),
                      fmt::join(recipe_presets(), ", "), suggestion(preset_or_json_path, recipe_presets()));
   }
-  TANDEM_ASSIGN(const std::string text, read_text_file(path, kMaxFileBytes));
+  TANDEM_ASSIGN(const std::string text, read_text_file(path, kMaxRecipeBytes));
   auto recipe = from_json(text);
   if (!recipe.ok()) return with_context(std::move(recipe).error(), "{}", path.string());
   return recipe;

@@ -82,8 +82,8 @@ TANDEM_SEARCH_INLINE Vec least_squares_scale(const DoubleVec& product, const Dou
   return scale;
 }
 
-TANDEM_SEARCH_INLINE void write_codes(const float* lanes, int64_t count, float low, float high, const Vec& inverse,
-                                      int8_t* codes) {
+TANDEM_SEARCH_INLINE void write_quantized(const float* lanes, int64_t count, float low, float high, const Vec& inverse,
+                                          int8_t* codes) {
   for (int64_t i = 0; i < count; ++i) {
     const Vec q = round_small(clamp(load(lanes + i * kSearchLanes) * inverse, low, high));
     for (int lane = 0; lane < kSearchLanes; ++lane) {
@@ -216,8 +216,8 @@ TANDEM_SEARCH_INLINE void search_lpbq4_rows(const Rows& rows, Found& found) {
     best_multiplier<kWeighted>(lanes, importance, rows.block, scale, load(best + b * kSearchLanes),
                                load(nearest + b * kSearchLanes), multiplier, error);
     store(best + b * kSearchLanes, multiplier);
-    write_codes(lanes, rows.block, kLowCode, kHighCode, broadcast(1.0f) / (scale * multiplier),
-                rows.codes + b * rows.block * kSearchLanes);
+    write_quantized(lanes, rows.block, kLowCode, kHighCode, broadcast(1.0f) / (scale * multiplier),
+                    rows.codes + b * rows.block * kSearchLanes);
   }
   store(found.scales, scale);
 }
@@ -279,7 +279,7 @@ TANDEM_SEARCH_INLINE void search_int8_rows(const Rows& rows, Found& found) {
       scale[lane] = trial[lane];
     }
   }
-  write_codes(rows.lanes, rows.blocks * rows.block, -127.0f, 127.0f, broadcast(1.0f) / scale, rows.codes);
+  write_quantized(rows.lanes, rows.blocks * rows.block, -127.0f, 127.0f, broadcast(1.0f) / scale, rows.codes);
   store(found.scales, scale);
 }
 

@@ -4,47 +4,42 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
+#include "base/append_format.h"
 #include "quant/svg_plot.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::string_view kColors[] = {"#3366cc", "#ff9900", "#109618", "#dc3912", "#990099",
-                                        "#0099c6", "#dd4477", "#66aa00", "#b82e2e", "#8b6d3f"};
+constexpr std::string_view kPartColors[] = {"#3366cc", "#ff9900", "#109618", "#dc3912", "#990099",
+                                            "#0099c6", "#dd4477", "#66aa00", "#b82e2e", "#8b6d3f"};
 constexpr double kWidth = 900.0, kLeft = 90.0, kRight = 640.0, kTop = 24.0, kRow = 24.0, kBar = 16.0;
 constexpr double kLegendColumn = 200.0, kLegendRow = 15.0;
 constexpr size_t kLegendColumns = 4;
 
-template <typename... Args>
-void append(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
-
 double drawn(double value) { return std::isfinite(value) ? std::max(value, 0.0) : 0.0; }
 
-std::string_view color_of(size_t part) { return kColors[part % std::size(kColors)]; }
+std::string_view color_of(size_t part) { return kPartColors[part % std::size(kPartColors)]; }
 
 void write_bar(std::string& out, const SvgBar& bar, std::span<const std::string> names, double y, double scale) {
-  append(out, "<text class=\"y\" x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", kLeft - 6.0, y + kBar - 4.0,
-         escape_html(bar.label));
+  append_format(out, "<text class=\"y\" x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", kLeft - 6.0, y + kBar - 4.0,
+                escape_html(bar.label));
   double x = kLeft;
   for (size_t i = 0; i < bar.parts.size(); ++i) {
     const double width = drawn(bar.parts[i]) * scale;
     if (!(width > 0.0)) continue;
-    append(
+    append_format(
         out,
         "<rect fill=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\"><title>{}: {}</title></rect>",
         color_of(i), x, y, width, kBar, i < names.size() ? escape_html(names[i]) : "", short_number(bar.parts[i]));
     x += width;
   }
   if (drawn(bar.low) < drawn(bar.high)) {
-    append(out, "<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"#222\" stroke-width=\"2\"/>",
-           kLeft + drawn(bar.low) * scale, y + kBar / 2.0, kLeft + drawn(bar.high) * scale);
+    append_format(out, "<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"#222\" stroke-width=\"2\"/>",
+                  kLeft + drawn(bar.low) * scale, y + kBar / 2.0, kLeft + drawn(bar.high) * scale);
     x = std::max(x, kLeft + drawn(bar.high) * scale);
   }
-  append(out, "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x + 6.0, y + kBar - 4.0, escape_html(bar.note));
+  append_format(out, "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x + 6.0, y + kBar - 4.0, escape_html(bar.note));
 }
 
 }  // namespace
@@ -63,15 +58,15 @@ std::string svg_stacked_bars(std::string_view title, std::span<const std::string
   const size_t legend_rows = (part_names.size() + kLegendColumns - 1) / kLegendColumns;
   std::string out = fmt::format("<svg width=\"{:.0f}\" height=\"{:.0f}\">", kWidth,
                                 legend + kLegendRow * static_cast<double>(legend_rows) + 4.0);
-  append(out, "<text class=\"t\" x=\"{:.0f}\" y=\"13\">{}</text>", kLeft, escape_html(title));
+  append_format(out, "<text class=\"t\" x=\"{:.0f}\" y=\"13\">{}</text>", kLeft, escape_html(title));
   for (size_t i = 0; i < bars.size(); ++i) {
     write_bar(out, bars[i], part_names, kTop + kRow * static_cast<double>(i), scale);
   }
   for (size_t i = 0; i < part_names.size(); ++i) {
     const double x = kLeft + kLegendColumn * static_cast<double>(i % kLegendColumns);
     const double y = legend + kLegendRow * static_cast<double>(i / kLegendColumns);
-    append(out, "<rect fill=\"{}\" x=\"{:.0f}\" y=\"{:.1f}\" width=\"10\" height=\"10\"/>", color_of(i), x, y);
-    append(out, "<text x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", x + 14.0, y + 9.0, escape_html(part_names[i]));
+    append_format(out, "<rect fill=\"{}\" x=\"{:.0f}\" y=\"{:.1f}\" width=\"10\" height=\"10\"/>", color_of(i), x, y);
+    append_format(out, "<text x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", x + 14.0, y + 9.0, escape_html(part_names[i]));
   }
   return out + "</svg>";
 }

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
+
+#include "base/append_format.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::string_view kColors[] = {"#3366cc", "#dc3912", "#ff9900", "#109618", "#990099",
-                                        "#0099c6", "#dd4477", "#66aa00", "#b82e2e", "#8b6d3f"};
+constexpr std::string_view kSeriesColors[] = {"#3366cc", "#dc3912", "#ff9900", "#109618", "#990099",
+                                              "#0099c6", "#dd4477", "#66aa00", "#b82e2e", "#8b6d3f"};
 
 // From an interval of values to one of pixels.
 class Axis {
@@ -33,11 +34,6 @@ class Axis {
   double first_;
   double per_unit_;
 };
-
-template <typename... Args>
-void append(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
 
 struct Extent {
   double low = std::numeric_limits<double>::infinity();
@@ -117,25 +113,28 @@ std::string svg_range_plot(std::string_view title, std::span<const SvgRange> ran
   const Axis x(xs.low, xs.high, kLeft + 6.0, kRight - 6.0), y(ys.low, ys.high, kBottom, kTop);
   const double bar = std::clamp((kRight - kLeft) / static_cast<double>(drawn) * 0.7, 1.5, 12.0);
   std::string out = fmt::format("<svg width=\"{:.0f}\" height=\"{:.0f}\">", kWidth, kHeight);
-  append(out, "<text class=\"t\" x=\"{:.0f}\" y=\"13\">{}</text>", kLeft, escape_html(title));
-  append(out, "<text class=\"y\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>", kLeft - 4, kTop + 6, short_number(ys.high));
-  append(out, "<text class=\"y\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>", kLeft - 4, kBottom, short_number(ys.low));
-  append(out, "<text class=\"x\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x(xs.low), kBottom + 13, short_number(xs.low));
+  append_format(out, "<text class=\"t\" x=\"{:.0f}\" y=\"13\">{}</text>", kLeft, escape_html(title));
+  append_format(out, "<text class=\"y\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>", kLeft - 4, kTop + 6,
+                short_number(ys.high));
+  append_format(out, "<text class=\"y\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>", kLeft - 4, kBottom, short_number(ys.low));
+  append_format(out, "<text class=\"x\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x(xs.low), kBottom + 13,
+                short_number(xs.low));
   if (xs.high > xs.low) {
-    append(out, "<text class=\"x\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x(xs.high), kBottom + 13,
-           short_number(xs.high));
+    append_format(out, "<text class=\"x\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x(xs.high), kBottom + 13,
+                  short_number(xs.high));
   }
-  append(out, "<rect class=\"zero\" x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"0.6\"/>", kLeft, y(0.0),
-         kRight - kLeft);
+  append_format(out, "<rect class=\"zero\" x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"0.6\"/>", kLeft, y(0.0),
+                kRight - kLeft);
   for (const SvgRange& r : ranges) {
     if (!finite(r)) continue;
     const double center = x(r.x);
-    append(out, "<g><title>{}: {} to {}, encoded {} to {}</title>", short_number(r.x), short_number(r.observed_low),
-           short_number(r.observed_high), short_number(r.encoded_low), short_number(r.encoded_high));
-    append(out, "<rect class=\"enc\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>", center - bar / 2,
-           y(r.encoded_high), bar, std::max(y(r.encoded_low) - y(r.encoded_high), 0.5));
-    append(out, "<rect class=\"obs\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/></g>",
-           center - bar / 6, y(r.observed_high), bar / 3, std::max(y(r.observed_low) - y(r.observed_high), 0.5));
+    append_format(out, "<g><title>{}: {} to {}, encoded {} to {}</title>", short_number(r.x),
+                  short_number(r.observed_low), short_number(r.observed_high), short_number(r.encoded_low),
+                  short_number(r.encoded_high));
+    append_format(out, "<rect class=\"enc\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>",
+                  center - bar / 2, y(r.encoded_high), bar, std::max(y(r.encoded_low) - y(r.encoded_high), 0.5));
+    append_format(out, "<rect class=\"obs\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/></g>",
+                  center - bar / 6, y(r.observed_high), bar / 3, std::max(y(r.observed_low) - y(r.observed_high), 0.5));
   }
   return out + "</svg>";
 }
@@ -158,36 +157,40 @@ std::string svg_line_plot(std::string_view y_label, std::span<const SvgSeries> s
   const double height = std::max(kBottom + 28.0, kTop + kLine * static_cast<double>(series.size()) + 10.0);
   const Axis x(xs.low, xs.high, kLeft + 8.0, kRight - 8.0), y(ys.low, ys.high, kBottom - 4.0, kTop + 4.0);
   std::string out = fmt::format("<svg width=\"{:.0f}\" height=\"{:.0f}\">", kWidth, height);
-  append(out, "<text class=\"t\" x=\"{:.0f}\" y=\"13\">{}</text>", kLeft, escape_html(y_label));
-  append(out, "<rect class=\"frame\" x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\"/>", kLeft, kTop,
-         kRight - kLeft, kBottom - kTop);
+  append_format(out, "<text class=\"t\" x=\"{:.0f}\" y=\"13\">{}</text>", kLeft, escape_html(y_label));
+  append_format(out, "<rect class=\"frame\" x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\"/>", kLeft,
+                kTop, kRight - kLeft, kBottom - kTop);
   for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
     const double value = ys.low + (ys.high - ys.low) * share;
-    append(out, "<text class=\"y\" x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", kLeft - 4, y(value) + 3, short_number(value));
+    append_format(out, "<text class=\"y\" x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", kLeft - 4, y(value) + 3,
+                  short_number(value));
     if (!(ys.high > ys.low)) break;
   }
-  append(out, "<text class=\"x\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x(xs.low), kBottom + 14, short_number(xs.low));
+  append_format(out, "<text class=\"x\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x(xs.low), kBottom + 14,
+                short_number(xs.low));
   if (xs.high > xs.low) {
-    append(out, "<text class=\"x\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x(xs.high), kBottom + 14,
-           short_number(xs.high));
+    append_format(out, "<text class=\"x\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x(xs.high), kBottom + 14,
+                  short_number(xs.high));
   }
   for (size_t i = 0; i < series.size(); ++i) {
     const SvgSeries& s = series[i];
-    const std::string_view color = s.thick ? "#222222" : kColors[i % std::size(kColors)];
-    append(out, "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" points=\"", color, s.thick ? 2.5 : 1.2);
+    const std::string_view color = s.thick ? "#222222" : kSeriesColors[i % std::size(kSeriesColors)];
+    append_format(out, "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" points=\"", color,
+                  s.thick ? 2.5 : 1.2);
     for (const auto& point : s.points) {
-      if (drawable(point)) append(out, "{:.1f},{:.1f} ", x(point.first), y(point.second));
+      if (drawable(point)) append_format(out, "{:.1f},{:.1f} ", x(point.first), y(point.second));
     }
     out += "\"/>";
     for (const auto& point : s.points) {
       if (!drawable(point)) continue;
-      append(out, "<circle fill=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\"><title>{} {}: {}</title></circle>", color,
-             x(point.first), y(point.second), escape_html(s.name), short_number(point.first),
-             short_number(point.second));
+      append_format(out, "<circle fill=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\"><title>{} {}: {}</title></circle>",
+                    color, x(point.first), y(point.second), escape_html(s.name), short_number(point.first),
+                    short_number(point.second));
     }
     const double row = kTop + kLine * static_cast<double>(i) + 8.0;
-    append(out, "<rect fill=\"{}\" x=\"{:.0f}\" y=\"{:.1f}\" width=\"12\" height=\"3\"/>", color, kLegend, row - 4.0);
-    append(out, "<text x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", kLegend + 18.0, row, escape_html(s.name));
+    append_format(out, "<rect fill=\"{}\" x=\"{:.0f}\" y=\"{:.1f}\" width=\"12\" height=\"3\"/>", color, kLegend,
+                  row - 4.0);
+    append_format(out, "<text x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", kLegend + 18.0, row, escape_html(s.name));
   }
   return out + "</svg>";
 }
@@ -204,10 +207,11 @@ std::string svg_sparkline(std::span<const double> counts) {
                                 kHeight, kHeight);
   for (size_t i = 0; i < counts.size(); ++i) {
     const double count = std::isfinite(counts[i]) ? std::max(counts[i], 0.0) : 0.0;
-    append(out, "L{:.1f} {:.1f}H{:.1f}", static_cast<double>(i) * step,
-           kHeight - (kHeight - 1.0) * (std::log1p(count) / std::log1p(most)), static_cast<double>(i + 1) * step);
+    append_format(out, "L{:.1f} {:.1f}H{:.1f}", static_cast<double>(i) * step,
+                  kHeight - (kHeight - 1.0) * (std::log1p(count) / std::log1p(most)),
+                  static_cast<double>(i + 1) * step);
   }
-  append(out, "V{:.0f}Z\"/></svg>", kHeight);
+  append_format(out, "V{:.0f}Z\"/></svg>", kHeight);
   return out;
 }
 

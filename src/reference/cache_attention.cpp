@@ -34,7 +34,7 @@ std::vector<float> mask_by_slot(const CacheAttention& work) {
 // Keys and values of one KV head, as far as anybody sees them.
 struct HeadRows {
   std::vector<float> keys, values;
-  std::vector<ScaleAndMin> encodings;  // Of the values, for CodeAttention.
+  std::vector<ScaleAndMin> encodings;  // Of the values, for QuantizedAttention.
 };
 
 // One query of one head. `query` is changed.

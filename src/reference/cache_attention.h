@@ -19,7 +19,7 @@ struct CacheAttention {
   int64_t width = 0;
   int64_t context = 0;
   int64_t kv_heads = 0;
-  bool codes = false;  // As CodeAttention.
+  bool codes = false;  // As QuantizedAttention.
   ir::OpAttributes attributes;
 };
 

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <numeric>
 
+#include "backends/interface/io_conversion.h"
 #include "base/error.h"
 #include "base/half.h"
-#include "ir/border.h"
-#include "ir/fake_quant.h"
+#include "numerics/fake_quant.h"
 #include "reference/cache_attention.h"
 #include "reference/kv_rows.h"
 #include "reference/matmul.h"
@@ -43,7 +43,7 @@ class Interpreter {
     const std::vector<size_t> last_use = find_last_uses();
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       op_ = &graph_.ops[i];
-      for (const TensorId id : op_->inputs) read_border(id);
+      for (const TensorId id : op_->inputs) read_io(id);
       for (const TensorId id : op_->outputs) {
         values_[static_cast<size_t>(id)].resize(static_cast<size_t>(ir::element_count_of(graph_.at(id))));
       }
@@ -69,7 +69,7 @@ class Interpreter {
   }
 
   // Numbers that the caller gave, as floats: the hidden state of a part of a model, a mask that is added as it is.
-  void read_border(TensorId id) {
+  void read_io(TensorId id) {
     const Tensor& tensor = graph_.at(id);
     auto& values = values_[static_cast<size_t>(id)];
     const bool is_numbers = (tensor.role == TensorRole::kInput && tensor.dtype != DType::kI32) ||
@@ -133,7 +133,7 @@ class Interpreter {
       case OpKind::kRope: return rope();
       case OpKind::kStoreKv: return store_kv();
       case OpKind::kAttention:
-      case OpKind::kCodeAttention: return attention();
+      case OpKind::kQuantizedAttention: return attention();
       case OpKind::kMaskToFloat: return ir::mask_to_float(in(0), bound<void>(0), y());
       case OpKind::kConvert: return each_element([a = x(0)](int64_t i) { return a[i]; });
       case OpKind::kSplitHeads:
@@ -181,7 +181,7 @@ class Interpreter {
     std::vector<float> rounded;
     if (op_->attributes.quantize_input) {
       rounded.assign(input, input + graph_.tokens * cols);
-      const auto round_row = op_->attributes.wide_input ? fake_quantize_row_i16 : fake_quantize_row_i8;
+      const auto round_row = op_->attributes.int16_input ? fake_quantize_row_i16 : fake_quantize_row_i8;
       pool_.run(graph_.tokens, [&](int64_t n, int) { round_row(std::span(rounded).subspan(n * cols, cols)); });
       input = rounded.data();
     }
@@ -281,7 +281,7 @@ class Interpreter {
                   .width = width(0),
                   .context = graph_.context,
                   .kv_heads = in(1).shape[0],
-                  .codes = op_->kind == OpKind::kCodeAttention,
+                  .codes = op_->kind == OpKind::kQuantizedAttention,
                   .attributes = op_->attributes},
                  y(), pool_);
     return ok_status();

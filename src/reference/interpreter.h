@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "backends/interface/program.h"
 #include "base/thread_pool.h"
-#include "ir/program.h"
-#include "ir/weight_provider.h"
+#include "weights/weight_provider.h"
 
 namespace tandem {
 

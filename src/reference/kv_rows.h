@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/half.h"
-#include "ir/fake_quant.h"
+#include "numerics/fake_quant.h"
 
 namespace tandem {
 

@@ -7,11 +7,11 @@
 #include "base/error.h"
 #include "base/guarded.h"
 #include "base/scope_exit.h"
-#include "runtime/reasoning_splitter.h"
+#include "generation/reasoning_splitter.h"
+#include "generation/sampler.h"
+#include "generation/stop_strings.h"
 #include "runtime/token_runner.h"
-#include "text/sampler.h"
-#include "text/stop_strings.h"
-#include "text/stream_decoder.h"
+#include "tokenizer/stream_decoder.h"
 
 namespace tandem {
 namespace {
@@ -195,7 +195,8 @@ class ChatSession final : public Session {
       logits_ = logits;
       return ok_status();
     };
-    wanted_ = sampler.takes_best() && runner_.picks_best() ? TokenRunner::Logits::kBest : TokenRunner::Logits::kLast;
+    wanted_ = sampler.consumes_argmax() && runner_.computes_argmax() ? TokenRunner::Logits::kArgmax
+                                                                     : TokenRunner::Logits::kLast;
     const int64_t start_position = runner_.position();
     ScopeExit restore([&] { go_back(start_position); });
     if (Status status = feed(prompt, wanted_, keep); !status.ok()) {
@@ -214,8 +215,8 @@ class ChatSession final : public Session {
   }
 
   Result<int32_t> pick(Sampler& sampler) {
-    if (wanted_ == TokenRunner::Logits::kBest) {
-      return Sampler::take_best(runner_.best(), static_cast<size_t>(engine_->vocab_size()));
+    if (wanted_ == TokenRunner::Logits::kArgmax) {
+      return Sampler::consume_argmax(runner_.best(), static_cast<size_t>(engine_->vocab_size()));
     }
     return sampler.sample(logits_, history_);
   }

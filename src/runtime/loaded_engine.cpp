@@ -17,8 +17,8 @@ namespace {
 // By segment: whether its weights are multiplied. Those of the others are only looked up: after their checksum has been
 // compared, their pages go.
 std::vector<bool> multiplied_segments(const Artifact& artifact) {
-  std::vector<bool> multiplied(artifact.head().segments.size(), false);
-  for (const ir::Graph& graph : artifact.head().methods) {
+  std::vector<bool> multiplied(artifact.header().segments.size(), false);
+  for (const ir::Graph& graph : artifact.header().methods) {
     for (const ir::Op& op : graph.ops) {
       if (op.kind == ir::OpKind::kEmbedding) continue;
       for (const ir::TensorId id : op.inputs) {
@@ -70,7 +70,7 @@ Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const std::filesystem::
 }
 
 Result<std::unique_ptr<Program>> LoadedEngine::load_program() {
-  const ArtifactHead& head = artifact_.head();
+  const ArtifactHeader& head = artifact_.header();
   if (head.backend == "cpu") return cpu::load_program(artifact_, pool_);
   if (head.backend == "qnn") {
     const NpuEngineOptions& npu = options_.npu;
@@ -88,7 +88,7 @@ Result<std::unique_ptr<Program>> LoadedEngine::load_program() {
 }
 
 Status LoadedEngine::bind(const ProgramMaker& make_program) {
-  const ArtifactHead& head = artifact_.head();
+  const ArtifactHeader& head = artifact_.header();
   TANDEM_ASSIGN(program_, make_program ? make_program(artifact_, pool_) : load_program());
   TANDEM_ASSIGN(table_, MethodTable::read(*program_, head.model.vocab_size));
   chat_template_error_ = unsupported("the file has no tokenizer, so it cannot chat; give token ids");
@@ -116,12 +116,12 @@ Status LoadedEngine::verify_weights() {
 }
 
 Status LoadedEngine::compare_checksums() {
-  const size_t count = artifact_.head().segments.size();
+  const size_t count = artifact_.header().segments.size();
   std::vector<Status> results(count);
   const std::vector<bool> multiplied = multiplied_segments(artifact_);
   // Shards were compared before they were given to the vendor's library, and their pages are no longer needed.
   std::vector<bool> compared(count, false);
-  for (const Shard& shard : artifact_.head().shards) compared[shard.binary.segment] = true;
+  for (const Shard& shard : artifact_.header().shards) compared[shard.binary.segment] = true;
   pool_.run(static_cast<int64_t>(count), [&](int64_t i, int) {
     const auto segment = static_cast<size_t>(i);
     if (compared[segment]) return;
@@ -137,7 +137,7 @@ Result<std::unique_ptr<Session>> LoadedEngine::new_session() {
 }
 
 GenerateOptions LoadedEngine::default_options() const {
-  const GenerationDefaults& g = artifact_.head().generation;
+  const GenerationDefaults& g = artifact_.header().generation;
   GenerateOptions options;
   options.max_new_tokens = std::max(g.max_new_tokens, 0);
   if (g.do_sample) {

@@ -6,13 +6,13 @@
 #include <optional>
 
 #include "artifact/reader.h"
+#include "backends/interface/program.h"
 #include "base/thread_pool.h"
-#include "ir/program.h"
+#include "chat/chat_template.h"
 #include "runtime/method_table.h"
 #include "tandem/engine.h"
-#include "text/chat_template.h"
-#include "text/token_rules.h"
-#include "text/tokenizer.h"
+#include "tokenizer/token_rules.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tandem {
 
@@ -28,7 +28,7 @@ class LoadedEngine final : public Engine {
   Result<std::unique_ptr<Session>> new_session() override;
   Mode mode() const override { return table_.mode(); }
   int64_t context() const override { return table_.context(); }
-  int64_t vocab_size() const override { return artifact_.head().model.vocab_size; }
+  int64_t vocab_size() const override { return artifact_.header().model.vocab_size; }
   int threads() const override { return pool_.size(); }
   GenerateOptions default_options() const override;
   bool has_tokenizer() const override { return tokenizer_.has_value(); }
@@ -39,7 +39,7 @@ class LoadedEngine final : public Engine {
   Result<std::string> decode(std::span<const int32_t> tokens, bool skip_special) const override;
   Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt,
                                   std::string_view variables = {}) const override;
-  std::span<const int32_t> eos_tokens() const override { return artifact_.head().text.eos_ids; }
+  std::span<const int32_t> eos_tokens() const override { return artifact_.header().text.eos_ids; }
 
   // A conversation as text and as tokens.
   struct ChatPrompt {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "backends/interface/method_choice.h"
 #include "base/error.h"
-#include "ir/method_choice.h"
 
 namespace tandem {
 namespace {

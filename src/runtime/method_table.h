@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "ir/method_inputs.h"
-#include "ir/program.h"
+#include "backends/interface/method_inputs.h"
+#include "backends/interface/program.h"
 #include "tandem/engine.h"
 
 namespace tandem {
@@ -41,7 +41,7 @@ class MethodTable {
 
   Mode mode() const { return methods_.size() > 1 ? Mode::kHybrid : Mode::kKv; }
   int64_t context() const { return context_; }
-  // The method for the next call when `remaining` tokens wait (ir/method_choice.h).
+  // The method for the next call when `remaining` tokens wait (backends/interface/method_choice.h).
   const MethodEntry& choose(int64_t remaining) const;
   const std::vector<MethodEntry>& methods() const { return methods_; }
   // Sequences of more tokens than this have another rotary table; 0 if there is but one.

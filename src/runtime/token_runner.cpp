@@ -13,7 +13,8 @@ TokenRunner::TokenRunner(Program& program, const MethodTable& table, MethodMemor
     : program_(&program), table_(&table), memory_(std::move(memory)), context_(std::move(context)) {
   const MethodEntry& any = table.methods().front();
   logits_.resize(static_cast<size_t>(program.method(any.index).at(any.logits_output).shape[1]));
-  picks_best_ = std::ranges::all_of(table.methods(), [&](const auto& m) { return program.picks_best(m.index); });
+  computes_argmax_ =
+      std::ranges::all_of(table.methods(), [&](const auto& m) { return program.computes_argmax(m.index); });
   if (keeps_history()) history_.reserve(static_cast<size_t>(table.context()));
 }
 
@@ -61,7 +62,7 @@ Status TokenRunner::feed(std::span<const int32_t> tokens, Logits wanted, const s
       return invalid_argument("token {} is not in the model's vocabulary of {}", token, vocabulary);
     }
   }
-  if (wanted == Logits::kBest && !picks_best()) return internal_error("this back end gives logits only");
+  if (wanted == Logits::kArgmax && !computes_argmax()) return internal_error("this back end gives logits only");
   const auto total = static_cast<int64_t>(tokens.size());
   if (total > table_->context() - position_) {
     return resource_exhausted(
@@ -117,7 +118,7 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
     const size_t first = wanted == Logits::kAll ? 0 : is_last && wanted != Logits::kNone ? count - 1 : count;
     bindings.first_row = static_cast<int64_t>(first);
     bindings.rows = static_cast<int64_t>(count - first);
-    bindings.best = is_last && wanted == Logits::kBest ? &best_ : nullptr;
+    bindings.best = is_last && wanted == Logits::kArgmax ? &best_ : nullptr;
     // Whatever becomes of the call, slots of these positions may have been written.
     written_ = std::max(written_, position_ + static_cast<int64_t>(count));
     TANDEM_TRY(context_->run(method.index, bindings));
@@ -130,7 +131,7 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
       history_.insert(history_.end(), part.begin(), part.end());
     }
     position_ += static_cast<int64_t>(count);
-    if (wanted != Logits::kBest) TANDEM_TRY(read_rows(method, first, done, count, on_row));
+    if (wanted != Logits::kArgmax) TANDEM_TRY(read_rows(method, first, done, count, on_row));
     done += count;
   }
   return ok_status();

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/method_memory.h"
+#include "backends/interface/method_memory.h"
 #include "runtime/method_table.h"
 
 namespace tandem {
@@ -29,7 +29,7 @@ class TokenRunner {
     kNone,
     kLast,
     kAll,
-    kBest,  // Only which of the last token's is the largest, for best(). Only where picks_best().
+    kArgmax,  // Only which of the last token's is the largest, for best(). Only where computes_argmax().
   };
   using RowCallback = std::function<Status(size_t index, std::span<const float> logits)>;
 
@@ -40,8 +40,8 @@ class TokenRunner {
   Status feed(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop, const RowCallback& on_row);
 
   // Whether the back end finds the largest logit by itself, so that logits need no memory.
-  bool picks_best() const { return picks_best_ && !observer_; }
-  // After a feed() for Logits::kBest: the first token with the largest logit, or -1 if no logit is above -infinity.
+  bool computes_argmax() const { return computes_argmax_ && !observer_; }
+  // After a feed() for Logits::kArgmax: the first token with the largest logit, or -1 if no logit is above -infinity.
   int32_t best() const { return best_; }
 
   // Sees every call from now on; an error ends feed(). Nothing removes it.
@@ -77,7 +77,7 @@ class TokenRunner {
   bool is_stale_ = false;         // The cache is not what the tokens before position() would give.
   std::vector<int32_t> history_;  // The tokens in the cache, if they may be needed again.
   std::vector<float> logits_;
-  bool picks_best_ = false;
+  bool computes_argmax_ = false;
   int32_t best_ = -1;
   CallObserver observer_;
 };

@@ -80,12 +80,12 @@ TEST_F(DamagedArtifact, EveryByteOfTheHead) {
   Patched file(path_);
   Preamble preamble;
   std::memcpy(&preamble, file.bytes().data(), sizeof(preamble));
-  ASSERT_EQ(preamble.head_offset + preamble.head_size, file.bytes().size());
-  for (size_t i = preamble.head_offset; i < file.bytes().size(); ++i) {
+  ASSERT_EQ(preamble.header_offset + preamble.header_size, file.bytes().size());
+  for (size_t i = preamble.header_offset; i < file.bytes().size(); ++i) {
     const int bit = static_cast<int>(i % 8);
     const auto artifact = file.open_with(i, static_cast<uint8_t>(file.bytes()[i] ^ (1 << bit)));
     ASSERT_FALSE(artifact.ok()) << "byte " << i;
-    ASSERT_NE(artifact.error().message.find("the head is damaged"), std::string::npos) << artifact.error().message;
+    ASSERT_NE(artifact.error().message.find("the header is damaged"), std::string::npos) << artifact.error().message;
   }
   EXPECT_TRUE(Artifact::open(path_).ok());
 }
@@ -95,7 +95,7 @@ TEST_F(DamagedArtifact, AByteOfASegment) {
   Patched file(path_);
   const auto whole = Artifact::open(path_);
   ASSERT_TRUE(whole.ok());
-  const auto segments = whole->head().segments;
+  const auto segments = whole->header().segments;
   for (size_t s = 0; s < segments.size(); ++s) {
     for (const uint64_t offset : {uint64_t{0}, segments[s].size / 2, segments[s].size - 1}) {
       const size_t at = segments[s].offset + offset;
@@ -112,26 +112,26 @@ TEST_F(DamagedArtifact, AByteOfASegment) {
   }
 }
 
-// Heads whose checksum was made anew after a byte changed: decode_head() alone stands between them and the program.
+// Heads whose checksum was made anew after a byte changed: decode_header() alone stands between them and the program.
 // Whatever it accepts must be usable; the sanitizers watch.
 TEST(DamagedHead, AnyByteChangedIsAnErrorOrAValidHead) {
-  const auto whole = encode_head(test::placed_head());
+  const auto whole = encode_header(test::placed_head());
   size_t refused = 0;
   for (size_t i = 0; i < whole.size(); ++i) {
     for (const int value : {0x00, 0xff, whole[i] ^ 0x80, whole[i] + 1, whole[i] + 4, whole[i] - 4}) {
       auto bytes = whole;
       bytes[i] = static_cast<uint8_t>(value);
-      const auto head = decode_head(bytes, test::kPlacedEnd);
-      if (!head.ok()) {
+      const auto header = decode_header(bytes, test::kPlacedEnd);
+      if (!header.ok()) {
         ++refused;
-        ASSERT_FALSE(head.error().message.empty());
+        ASSERT_FALSE(header.error().message.empty());
         continue;
       }
-      for (const Segment& s : head->segments) ASSERT_LE(s.offset + s.size, test::kPlacedEnd);
-      for (const WeightEntry& w : head->weights) {
+      for (const Segment& s : header->segments) ASSERT_LE(s.offset + s.size, test::kPlacedEnd);
+      for (const WeightEntry& w : header->weights) {
         for (const Range* range : {&w.data, &w.scales, &w.multipliers}) {
           if (range->size == 0) continue;
-          ASSERT_LE(range->offset + range->size, head->segments.at(range->segment).size);
+          ASSERT_LE(range->offset + range->size, header->segments.at(range->segment).size);
         }
       }
     }
@@ -140,12 +140,12 @@ TEST(DamagedHead, AnyByteChangedIsAnErrorOrAValidHead) {
 }
 
 TEST(DamagedHead, TruncatedAnywhere) {
-  const auto whole = encode_head(test::placed_head());
+  const auto whole = encode_header(test::placed_head());
   constexpr size_t kPadding = 8;  // The last bytes may mean nothing.
   for (size_t length = 0; length + kPadding <= whole.size(); ++length) {
     // A copy of its own, so that reading beyond the end is noticed.
     const std::vector<uint8_t> bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
-    EXPECT_FALSE(decode_head(bytes, test::kPlacedEnd).ok()) << length;
+    EXPECT_FALSE(decode_header(bytes, test::kPlacedEnd).ok()) << length;
   }
 }
 

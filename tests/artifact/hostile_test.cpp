@@ -15,24 +15,24 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 struct Hostile {
   const char* name;
-  std::function<void(ArtifactHead&)> break_it;
+  std::function<void(ArtifactHeader&)> break_it;
   std::vector<const char*> words;  // All of them are in the message.
 };
 
-ir::Tensor& tensor(ArtifactHead& head, std::string_view name) {
-  return head.methods[0].at(head.methods[0].find(name).value());
+ir::Tensor& tensor(ArtifactHeader& header, std::string_view name) {
+  return header.methods[0].at(header.methods[0].find(name).value());
 }
 
-WeightEntry& weight(ArtifactHead& head, std::string_view name) {
-  for (WeightEntry& entry : head.weights) {
+WeightEntry& weight(ArtifactHeader& header, std::string_view name) {
+  for (WeightEntry& entry : header.weights) {
     if (entry.name == name) return entry;
   }
   ADD_FAILURE() << name;
-  return head.weights[0];
+  return header.weights[0];
 }
 
 const std::vector<Hostile>& hostile_heads() {
-  using H = ArtifactHead;
+  using H = ArtifactHeader;
   static const std::vector<Hostile> list = {
       // Segments.
       {"SegmentsOverlap",
@@ -150,7 +150,7 @@ const std::vector<Hostile>& hostile_heads() {
       {"VocabularyNegative", [](H& h) { h.model.vocab_size = -5; }, {"vocabulary of -5"}},
       {"TemperatureNaN", [](H& h) { h.generation.temperature = kNaN; }, {"generation", "not a number"}},
       {"EndTokensTooMany", [](H& h) { h.text.eos_ids.resize(5000); }, {"5000 end tokens"}},
-      {"FiguresTooMany", [](H& h) { h.figures.resize(5000); }, {"5000 figures"}},
+      {"FiguresTooMany", [](H& h) { h.metrics.resize(5000); }, {"5000 metrics"}},
   };
   return list;
 }
@@ -159,10 +159,10 @@ class HostileHead : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(HostileHead, IsRefusedByName) {
   const Hostile& hostile = hostile_heads()[GetParam()];
-  ArtifactHead head = test::placed_head();
-  hostile.break_it(head);
+  ArtifactHeader header = test::placed_head();
+  hostile.break_it(header);
   const TempFolder folder;
-  test::write_around(folder / "hostile.tdm", encode_head(head));
+  test::write_around(folder / "hostile.tdm", encode_header(header));
   const auto artifact = Artifact::open(folder / "hostile.tdm");
   ASSERT_FALSE(artifact.ok());
   EXPECT_EQ(artifact.error().message.find((folder / "hostile.tdm").string()), 0u) << artifact.error().message;
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Artifact, HostileHead, ::testing::Range(size_t{0}, host
 
 TEST(SoundHead, TheHelperWritesFilesThatOpen) {
   const TempFolder folder;
-  test::write_around(folder / "good.tdm", encode_head(test::placed_head()));
+  test::write_around(folder / "good.tdm", encode_header(test::placed_head()));
   const auto artifact = Artifact::open(folder / "good.tdm");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
 }
@@ -190,7 +190,7 @@ struct HostilePreamble {
 };
 
 TEST(HostilePreamble, IsRefused) {
-  const auto head = encode_head(test::placed_head());
+  const auto header = encode_header(test::placed_head());
   const TempFolder folder;
   const HostilePreamble list[] = {
       {[](Preamble& p) { p.version = 0; }, "version 0", ErrorCode::kUnsupported},
@@ -199,25 +199,25 @@ TEST(HostilePreamble, IsRefused) {
       {[](Preamble& p) { p.magic[0] = 't'; }, "not a tandem file"},
       {[](Preamble& p) { p.file_size = 0; }, "should have 0 bytes"},
       {[](Preamble& p) { p.file_size += 1; }, "should have"},
-      {[](Preamble& p) { p.head_offset = 0; }, "outside"},
-      {[](Preamble& p) { p.head_offset = 32; }, "outside"},
-      {[](Preamble& p) { p.head_offset += 8; }, "outside"},
-      {[](Preamble& p) { p.head_offset = p.file_size + 64; }, "outside"},
-      {[](Preamble& p) { p.head_offset = UINT64_MAX - 63; }, "outside"},
-      {[](Preamble& p) { p.head_size += 1; }, "outside"},
-      {[](Preamble& p) { p.head_size = UINT64_MAX; }, "outside"},
-      {[](Preamble& p) { p.head_size -= 1; }, "head is damaged"},
-      {[](Preamble& p) { p.head_size = 0; }, "head is damaged"},
-      {[](Preamble& p) { p.head_offset -= kSegmentAlignment; }, "head is damaged"},
-      {[](Preamble& p) { p.head_hash ^= 1; }, "head is damaged"},
+      {[](Preamble& p) { p.header_offset = 0; }, "outside"},
+      {[](Preamble& p) { p.header_offset = 32; }, "outside"},
+      {[](Preamble& p) { p.header_offset += 8; }, "outside"},
+      {[](Preamble& p) { p.header_offset = p.file_size + 64; }, "outside"},
+      {[](Preamble& p) { p.header_offset = UINT64_MAX - 63; }, "outside"},
+      {[](Preamble& p) { p.header_size += 1; }, "outside"},
+      {[](Preamble& p) { p.header_size = UINT64_MAX; }, "outside"},
+      {[](Preamble& p) { p.header_size -= 1; }, "header is damaged"},
+      {[](Preamble& p) { p.header_size = 0; }, "header is damaged"},
+      {[](Preamble& p) { p.header_offset -= kSegmentAlignment; }, "header is damaged"},
+      {[](Preamble& p) { p.header_hash ^= 1; }, "header is damaged"},
       {[](Preamble& p) {
-         p.head_size = 0;
-         p.head_hash = hash_bytes({});
+         p.header_size = 0;
+         p.header_hash = hash_bytes({});
        },
        "not a valid FlatBuffer"},
   };
   for (const HostilePreamble& hostile : list) {
-    test::write_around(folder / "hostile.tdm", head, hostile.tweak);
+    test::write_around(folder / "hostile.tdm", header, hostile.tweak);
     const auto artifact = Artifact::open(folder / "hostile.tdm");
     ASSERT_FALSE(artifact.ok()) << hostile.word;
     EXPECT_EQ(artifact.error().code, hostile.code) << artifact.error().message;
@@ -263,9 +263,9 @@ TEST(InflatedHead, ManyOpsThatAreOne) {
   const auto ops = b.CreateVector(std::vector<AnyTable>(60'000, op));
   const auto bytes = head_around_method(b, 0, ops.o);
   EXPECT_LT(bytes.size(), 2'000'000u);
-  const auto head = decode_head(bytes, test::kPlacedEnd);
-  ASSERT_FALSE(head.ok());
-  EXPECT_NE(head.error().message.find("200000 inputs"), std::string::npos) << head.error().message;
+  const auto header = decode_header(bytes, test::kPlacedEnd);
+  ASSERT_FALSE(header.ok());
+  EXPECT_NE(header.error().message.find("200000 inputs"), std::string::npos) << header.error().message;
 }
 
 TEST(InflatedHead, ManyNamesThatAreOne) {
@@ -275,9 +275,9 @@ TEST(InflatedHead, ManyNamesThatAreOne) {
   b.AddOffset(field(0), name);
   const AnyTable tensor(b.EndTable(start));
   const auto tensors = b.CreateVector(std::vector<AnyTable>(60'000, tensor));
-  const auto head = decode_head(head_around_method(b, tensors.o, 0), test::kPlacedEnd);
-  ASSERT_FALSE(head.ok());
-  EXPECT_NE(head.error().message.find("name"), std::string::npos) << head.error().message;
+  const auto header = decode_header(head_around_method(b, tensors.o, 0), test::kPlacedEnd);
+  ASSERT_FALSE(header.ok());
+  EXPECT_NE(header.error().message.find("name"), std::string::npos) << header.error().message;
 }
 
 TEST(InflatedHead, MoreTablesThanBytes) {
@@ -285,9 +285,9 @@ TEST(InflatedHead, MoreTablesThanBytes) {
   const auto start = b.StartTable();
   const AnyTable tensor(b.EndTable(start));
   const auto tensors = b.CreateVector(std::vector<AnyTable>(60'000, tensor));
-  const auto head = decode_head(head_around_method(b, tensors.o, 0), test::kPlacedEnd);
-  ASSERT_FALSE(head.ok());
-  EXPECT_NE(head.error().message.find("not a valid FlatBuffer"), std::string::npos) << head.error().message;
+  const auto header = decode_header(head_around_method(b, tensors.o, 0), test::kPlacedEnd);
+  ASSERT_FALSE(header.ok());
+  EXPECT_NE(header.error().message.find("not a valid FlatBuffer"), std::string::npos) << header.error().message;
 }
 
 }  // namespace

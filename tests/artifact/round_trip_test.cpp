@@ -44,7 +44,7 @@ void expect_same(const ir::Graph& a, const ir::Graph& b) {
   }
 }
 
-void expect_same(const ArtifactHead& a, const ArtifactHead& b) {
+void expect_same(const ArtifactHeader& a, const ArtifactHeader& b) {
   EXPECT_EQ(a.producer, b.producer);
   EXPECT_EQ(a.target, b.target);
   EXPECT_EQ(a.backend, b.backend);
@@ -97,10 +97,10 @@ void expect_same(const ArtifactHead& a, const ArtifactHead& b) {
   EXPECT_EQ(a.generation.min_p, b.generation.min_p);
   EXPECT_EQ(a.generation.repetition_penalty, b.generation.repetition_penalty);
   EXPECT_EQ(a.generation.max_new_tokens, b.generation.max_new_tokens);
-  ASSERT_EQ(a.figures.size(), b.figures.size());
-  for (size_t i = 0; i < a.figures.size(); ++i) {
-    EXPECT_EQ(a.figures[i].name, b.figures[i].name);
-    EXPECT_EQ(a.figures[i].value, b.figures[i].value);
+  ASSERT_EQ(a.metrics.size(), b.metrics.size());
+  for (size_t i = 0; i < a.metrics.size(); ++i) {
+    EXPECT_EQ(a.metrics[i].name, b.metrics[i].name);
+    EXPECT_EQ(a.metrics[i].value, b.metrics[i].value);
   }
 }
 
@@ -109,14 +109,14 @@ TEST(Artifact, RoundTrip) {
   const fs::path path = test::write_sample(folder);
   const auto artifact = Artifact::open(path);
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  expect_same(artifact->head(), test::sample_head());
+  expect_same(artifact->header(), test::sample_head());
   EXPECT_EQ(artifact->path(), path);
   EXPECT_EQ(artifact->file_size(), fs::file_size(path));
   EXPECT_TRUE(looks_like_artifact(path));
 
-  ASSERT_EQ(artifact->head().segments.size(), 3u);
+  ASSERT_EQ(artifact->header().segments.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
-    const Segment& segment = artifact->head().segments[i];
+    const Segment& segment = artifact->header().segments[i];
     EXPECT_EQ(segment.name, test::kSegmentNames[i]);
     EXPECT_EQ(segment.offset % kSegmentAlignment, 0u);
     const auto bytes = artifact->segment_bytes(i);
@@ -129,15 +129,15 @@ TEST(Artifact, RoundTrip) {
 }
 
 TEST(Artifact, InputsIn16Bits) {
-  ArtifactHead head = test::placed_head();
-  const auto linear = std::ranges::find(head.methods[0].ops, ir::OpKind::kLinear, &ir::Op::kind);
+  ArtifactHeader header = test::placed_head();
+  const auto linear = std::ranges::find(header.methods[0].ops, ir::OpKind::kLinear, &ir::Op::kind);
   ASSERT_TRUE(linear->attributes.quantize_input);
-  linear->attributes.wide_input = true;
-  const std::vector<uint8_t> bytes = encode_head(head);
-  const auto decoded = decode_head(bytes, test::kPlacedEnd);
+  linear->attributes.int16_input = true;
+  const std::vector<uint8_t> bytes = encode_header(header);
+  const auto decoded = decode_header(bytes, test::kPlacedEnd);
   ASSERT_TRUE(decoded.ok()) << decoded.error().message;
-  expect_same(decoded->methods[0], head.methods[0]);
-  expect_same(decoded->methods[1], head.methods[1]);
+  expect_same(decoded->methods[0], header.methods[0]);
+  expect_same(decoded->methods[1], header.methods[1]);
 }
 
 TEST(Artifact, LookUps) {
@@ -160,10 +160,10 @@ TEST(Artifact, LookUps) {
 }
 
 TEST(Artifact, HeadAloneRoundTrips) {
-  const auto bytes = encode_head(test::placed_head());
-  const auto head = decode_head(bytes, test::kPlacedEnd);
-  ASSERT_TRUE(head.ok()) << head.error().message;
-  expect_same(*head, test::placed_head());
+  const auto bytes = encode_header(test::placed_head());
+  const auto header = decode_header(bytes, test::kPlacedEnd);
+  ASSERT_TRUE(header.ok()) << header.error().message;
+  expect_same(*header, test::placed_head());
 }
 
 // ---- Writing ----
@@ -244,7 +244,7 @@ TEST(OpenArtifact, Version1StillLoads) {
   const auto artifact = Artifact::open(path);
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
   EXPECT_NE(artifact->find_method("decode"), nullptr);
-  for (size_t i = 0; i < artifact->head().segments.size(); ++i) {
+  for (size_t i = 0; i < artifact->header().segments.size(); ++i) {
     const Status status = artifact->verify_segment(i);
     EXPECT_TRUE(status.ok()) << status.error().message;
   }

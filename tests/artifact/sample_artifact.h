@@ -7,8 +7,8 @@
 #include <functional>
 #include <numeric>
 
-#include "artifact/head.h"
-#include "artifact/head_codec.h"
+#include "artifact/header.h"
+#include "artifact/header_codec.h"
 #include "artifact/preamble.h"
 #include "artifact/reader.h"
 #include "artifact/writer.h"
@@ -25,21 +25,21 @@ inline std::vector<uint8_t> pattern(size_t size, int seed) {
   return bytes;
 }
 
-// Weights in segment 0, vectors in segment 1, a tokenizer in segment 2. head.segments is left empty.
-inline ArtifactHead sample_head() {
-  ArtifactHead head;
-  head.producer = "tandem test";
-  head.target = "cpu";
-  head.backend = "cpu";
-  head.model = {"sample", "llama", "LlamaForCausalLM", kSmallVocab, kSmallWidth, 1, 4, 2, kSmallHeadDim, 64, 1234};
+// Weights in segment 0, vectors in segment 1, a tokenizer in segment 2. header.segments is left empty.
+inline ArtifactHeader sample_head() {
+  ArtifactHeader header;
+  header.producer = "tandem test";
+  header.target = "cpu";
+  header.backend = "cpu";
+  header.model = {"sample", "llama", "LlamaForCausalLM", kSmallVocab, kSmallWidth, 1, 4, 2, kSmallHeadDim, 64, 1234};
   SmallGraphOptions prefill;
   prefill.name = "prefill_4";
   prefill.tokens = 4;
   SmallGraphOptions decode;
   decode.tokens = 1;
-  head.methods = {small_graph(decode), small_graph(prefill)};
+  header.methods = {small_graph(decode), small_graph(prefill)};
   uint64_t weight_cursor = 0, vector_cursor = 0;
-  for (const ir::Tensor& t : head.methods[0].tensors) {
+  for (const ir::Tensor& t : header.methods[0].tensors) {
     if (t.role == ir::TensorRole::kWeight) {
       WeightEntry entry;
       entry.name = t.name;
@@ -52,26 +52,26 @@ inline ArtifactHead sample_head() {
         *part = {0, weight_cursor, kPart};
         weight_cursor += kPart;
       }
-      head.weights.push_back(entry);
+      header.weights.push_back(entry);
     } else if (t.role == ir::TensorRole::kVector) {
       const auto bytes = static_cast<uint64_t>(t.shape[0]) * sizeof(float);
-      head.vectors.push_back({t.name, t.shape[0], {1, vector_cursor, bytes}});
+      header.vectors.push_back({t.name, t.shape[0], {1, vector_cursor, bytes}});
       vector_cursor += 64;
     }
   }
-  head.text.has_tokenizer = true;
-  head.text.tokenizer = {2, 0, 100};
-  head.text.chat_template = "{{ messages }}";
-  head.text.bos_token = "<s>";
-  head.text.eos_token = "</s>";
-  head.text.special_tokens = R"({"pad_token": "<pad>"})";
-  head.text.tool_template = "{{ tools }}";
-  head.text.bos_id = 1;
-  head.text.eos_ids = {2, 3};
-  head.generation = {true, 0.7f, 40, 0.9f, 0.05f, 1.1f, 256};
-  head.recipe = R"({"name": "w4"})";
-  head.figures = {{"weight_sqnr_db", 21.5}, {"perplexity", 1.28}};
-  return head;
+  header.text.has_tokenizer = true;
+  header.text.tokenizer = {2, 0, 100};
+  header.text.chat_template = "{{ messages }}";
+  header.text.bos_token = "<s>";
+  header.text.eos_token = "</s>";
+  header.text.special_tokens = R"({"pad_token": "<pad>"})";
+  header.text.tool_template = "{{ tools }}";
+  header.text.bos_id = 1;
+  header.text.eos_ids = {2, 3};
+  header.generation = {true, 0.7f, 40, 0.9f, 0.05f, 1.1f, 256};
+  header.recipe = R"({"name": "w4"})";
+  header.metrics = {{"weight_sqnr_db", 21.5}, {"perplexity", 1.28}};
+  return header;
 }
 
 // Their contents: more than a page, less than a page, odd.
@@ -98,34 +98,34 @@ inline std::filesystem::path write_sample(const TempFolder& folder) {
 }
 
 // sample_head() as it is in a file: with its segments.
-inline ArtifactHead placed_head() {
-  ArtifactHead head = sample_head();
+inline ArtifactHeader placed_head() {
+  ArtifactHeader header = sample_head();
   uint64_t offset = kSegmentAlignment;
   for (size_t i = 0; i < 3; ++i) {
     const auto bytes = sample_segments()[i];
-    head.segments.push_back({kSegmentNames[i], offset, bytes.size(), hash_bytes(bytes)});
+    header.segments.push_back({kSegmentNames[i], offset, bytes.size(), hash_bytes(bytes)});
     offset = (offset + bytes.size() + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment;
   }
-  return head;
+  return header;
 }
-inline constexpr uint64_t kPlacedEnd = 5 * kSegmentAlignment;  // Where the head of placed_head() lies.
+inline constexpr uint64_t kPlacedEnd = 5 * kSegmentAlignment;  // Where the header of placed_head() lies.
 
-// A file around any head bytes, with checksums that fit; `tweak` may then change the preamble (its own checksum is made
-// after that).
-inline void write_around(const std::filesystem::path& path, const std::vector<uint8_t>& head,
+// A file around any header bytes, with checksums that fit; `tweak` may then change the preamble (its own checksum is
+// made after that).
+inline void write_around(const std::filesystem::path& path, const std::vector<uint8_t>& header,
                          const std::function<void(Preamble&)>& tweak = {}) {
   Preamble preamble;
   preamble.version = kArtifactVersion;
-  preamble.head_offset = kPlacedEnd;
-  preamble.head_size = head.size();
-  preamble.head_hash = hash_bytes(head);
-  preamble.file_size = kPlacedEnd + head.size();
+  preamble.header_offset = kPlacedEnd;
+  preamble.header_size = header.size();
+  preamble.header_hash = hash_bytes(header);
+  preamble.file_size = kPlacedEnd + header.size();
   if (tweak) tweak(preamble);
   const std::span bytes(reinterpret_cast<const uint8_t*>(&preamble), sizeof(preamble));
   preamble.preamble_hash = hash_bytes(bytes.first(sizeof(preamble) - sizeof(uint64_t)));
-  std::vector<uint8_t> file(kPlacedEnd + head.size());
+  std::vector<uint8_t> file(kPlacedEnd + header.size());
   std::memcpy(file.data(), &preamble, sizeof(preamble));
-  std::copy(head.begin(), head.end(), file.begin() + kPlacedEnd);
+  std::copy(header.begin(), header.end(), file.begin() + kPlacedEnd);
   write_file(path, file);
 }
 

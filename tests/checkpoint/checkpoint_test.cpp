@@ -3,8 +3,8 @@
 #include <cmath>
 #include <set>
 
-#include "checkpoint/weight_index.h"
-#include "support.h"
+#include "checkpoint/hub/weight_index.h"
+#include "checkpoint/support.h"
 
 namespace tandem {
 namespace {

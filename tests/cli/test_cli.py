@@ -158,7 +158,7 @@ class Compile(CliTest):
 
     def test_dump_ir(self):
         done = self.ok("compile", GOLDEN / "qwen3", "-o", self.output, "--dump-ir", "-q", "--mode", "kv")
-        for name in ["build", "share_tied_head", "fuse_gated_activation"]:
+        for name in ["build", "share_tied_lm_head", "fuse_gated_activation"]:
             self.assertIn(f"// decode after {name}\ngraph decode tokens=1", done.stdout)
 
     def test_recipe_from_a_file(self):
@@ -1067,13 +1067,13 @@ class Npu(CliTest):
         self.assertEqual((made["estimate_of"], made["is_relative"]), ("sa8255", False))
 
         stored = json.loads(self.ok("inspect", self.output, "--json").stdout)
-        self.assertEqual(stored["figures"]["estimate.decode.us"], made["methods"][0]["us"])
+        self.assertEqual(stored["metrics"]["estimate.decode.us"], made["methods"][0]["us"])
         self.assertEqual(stored["estimate"]["methods"][0]["us"], made["methods"][0]["us"])
         self.assertAlmostEqual(stored["estimate"]["tokens_per_second"], made["tokens_per_second"])
         text = self.ok("inspect", self.output).stdout
         self.assertIn("estimate   of sa8255;", text)
         self.assertRegex(text, rf"decode +{made['methods'][0]['us_lower']} +{made['methods'][0]['us']} ")
-        self.assertNotIn("figure     estimate", text)
+        self.assertNotIn("metric     estimate", text)
         # Again: a file of estimates is replaced, anything else is not.
         self.compile_demo("--estimate-json", estimate, "-q", target="sa8255")
         estimate.write_text("mine")

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "artifact/reader.h"
-#include "compiler/choose_activations.h"
+#include "compiler/calibration/choose_activations.h"
 #include "eval/tested_model.h"
 #include "support/compiled_model.h"
 #include "support/edit_checkpoint.h"
@@ -37,12 +37,12 @@ std::filesystem::path with_outliers(const TempFolder& folder) {
 }
 
 // The weights of layers that round their input to 16 bits.
-std::vector<std::string> wide_layers(const std::filesystem::path& file) {
+std::vector<std::string> int16_layers(const std::filesystem::path& file) {
   const auto artifact = Artifact::open(file);
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   std::vector<std::string> names;
-  for (const ir::Op& op : artifact->head().methods[0].ops) {
-    if (op.attributes.wide_input) names.push_back(artifact->head().methods[0].at(op.inputs[1]).name);
+  for (const ir::Op& op : artifact->header().methods[0].ops) {
+    if (op.attributes.int16_input) names.push_back(artifact->header().methods[0].at(op.inputs[1]).name);
   }
   return names;
 }
@@ -62,13 +62,13 @@ TEST(Activations, OnlyLayersThatNeed16BitsGetThem) {
   const CompileOptions options = test::to_options({.recipe = kAuto});
   const auto report = compile(outliers, folder / "auto.tdm", options);
   ASSERT_TRUE(report.ok()) << report.error().message;
-  EXPECT_EQ(wide_layers(folder / "auto.tdm"), (std::vector<std::string>{"layers.1.mlp.gate", "layers.1.mlp.up"}));
-  EXPECT_EQ(report->wide_layers, 2);
+  EXPECT_EQ(int16_layers(folder / "auto.tdm"), (std::vector<std::string>{"layers.1.mlp.gate", "layers.1.mlp.up"}));
+  EXPECT_EQ(report->int16_layers, 2);
   EXPECT_EQ(report->rounding_layers, 2 * 7 + 1);
-  EXPECT_TRUE(wide_layers(test::compiled({.checkpoint = test::golden_dir("llama2"), .recipe = kAuto})).empty());
+  EXPECT_TRUE(int16_layers(test::compiled({.checkpoint = test::golden_dir("llama2"), .recipe = kAuto})).empty());
 
   // The recipe in the file has it in words, and gives the same file.
-  const std::string settled = Artifact::open(folder / "auto.tdm")->head().recipe;
+  const std::string settled = Artifact::open(folder / "auto.tdm")->header().recipe;
   const auto again = compile(outliers, folder / "again.tdm", test::to_options({.recipe = settled}));
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_TRUE(test::read_file(folder / "auto.tdm") == test::read_file(folder / "again.tdm"));
@@ -101,12 +101,12 @@ TEST(Activations, RulesMayLeaveSomeLayersOpenAndSettleOthers) {
   const std::string recipe = R"({"base": "w8", "rules": [{"match": "layers.*.mlp.*", "activations": "auto"},
     {"match": "layers.1.mlp.up", "activations": "int8"}, {"match": "head", "activations": "int16"}]})";
   ASSERT_TRUE(compile(outliers, folder / "a.tdm", test::to_options({.recipe = recipe})).ok());
-  EXPECT_EQ(wide_layers(folder / "a.tdm"), (std::vector<std::string>{"layers.1.mlp.gate", "head"}));
+  EXPECT_EQ(int16_layers(folder / "a.tdm"), (std::vector<std::string>{"layers.1.mlp.gate", "head"}));
   // Weights that are not integers have nothing to choose.
   ASSERT_TRUE(
       compile(outliers, folder / "b.tdm", test::to_options({.recipe = R"({"base": "fp16", "activations": "auto"})"}))
           .ok());
-  EXPECT_TRUE(wide_layers(folder / "b.tdm").empty());
+  EXPECT_TRUE(int16_layers(folder / "b.tdm").empty());
 }
 
 TEST(Activations, AModelThatIsBrokenIsNamed) {

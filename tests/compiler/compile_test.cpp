@@ -57,8 +57,8 @@ TEST(Compile, StoresWeightsOnceForAllMethods) {
   const auto three = test::compiled({.checkpoint = test::demo_dir(), .prefill = {8, 32}});
   EXPECT_LT(std::filesystem::file_size(three), std::filesystem::file_size(one) + 100'000);
   const auto a = Artifact::open(one), b = Artifact::open(three);
-  EXPECT_EQ(a->head().weights.size(), b->head().weights.size());
-  EXPECT_EQ(b->head().methods.size(), 3u);
+  EXPECT_EQ(a->header().weights.size(), b->header().weights.size());
+  EXPECT_EQ(b->header().methods.size(), 3u);
 }
 
 TEST(Compile, TellsItsProgress) {
@@ -195,7 +195,7 @@ TEST(Formats, TheRecipeIsInTheFile) {
   const std::string recipe = R"({"base": "w4", "kv": "u8", "rules": [{"match": "layers.0.*", "format": "int8"}]})";
   const auto artifact = Artifact::open(test::compiled({.checkpoint = test::golden_dir("qwen3"), .recipe = recipe}));
   ASSERT_TRUE(artifact.ok());
-  const auto stored = Recipe::from_json(artifact->head().recipe);
+  const auto stored = Recipe::from_json(artifact->header().recipe);
   ASSERT_TRUE(stored.ok()) << stored.error().message;
   EXPECT_EQ(*stored, test::parse_recipe(recipe));
 }

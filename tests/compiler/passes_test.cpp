@@ -72,7 +72,7 @@ TEST_F(Passes, ATiedHeadLeavesTheGraph) {
   const size_t tensors = graph_.tensors.size();
   ASSERT_TRUE(plan_->tied);
   const Recipe recipe;
-  ASSERT_TRUE(share_tied_head(graph_, {*plan_, recipe}).ok());
+  ASSERT_TRUE(share_tied_lm_head(graph_, {*plan_, recipe}).ok());
   EXPECT_EQ(graph_.tensors.size(), tensors - 1);
   EXPECT_FALSE(graph_.find("head").has_value());
   const auto embedding = graph_.find("embedding");
@@ -85,11 +85,11 @@ TEST_F(Passes, ATiedHeadLeavesTheGraph) {
 TEST_F(Passes, ATiedHeadWithAFormatOfItsOwnStays) {
   Recipe recipe;
   recipe.head = {WeightFormat::kF16, 0};
-  ASSERT_TRUE(share_tied_head(graph_, {*plan_, recipe}).ok());
+  ASSERT_TRUE(share_tied_lm_head(graph_, {*plan_, recipe}).ok());
   EXPECT_TRUE(graph_.find("head").has_value());
   Recipe by_rule;
   by_rule.rules.push_back({*Glob::compile("head"), WeightSpec{WeightFormat::kF32, 0}});
-  ASSERT_TRUE(share_tied_head(graph_, {*plan_, by_rule}).ok());
+  ASSERT_TRUE(share_tied_lm_head(graph_, {*plan_, by_rule}).ok());
   EXPECT_TRUE(graph_.find("head").has_value());
 }
 
@@ -115,19 +115,19 @@ TEST_F(Passes, LinearLayersRoundTheirInputAsTheRecipeSays) {
   recipe.activations = ActivationFormat::kInt16;
   recipe.rules = {{*Glob::compile("layers.1.*"), {}, ActivationFormat::kInt8},
                   {*Glob::compile("layers.2.mlp.*"), WeightSpec{WeightFormat::kF16, 0}}};
-  ASSERT_TRUE(share_tied_head(graph_, {*plan_, recipe}).ok());
+  ASSERT_TRUE(share_tied_lm_head(graph_, {*plan_, recipe}).ok());
   ASSERT_TRUE(assign_weight_formats(graph_, {*plan_, recipe}).ok());
   for (const ir::Op& op : graph_.ops) {
     if (op.kind != OpKind::kLinear) continue;
     const ir::Tensor& weight = graph_.at(op.inputs[1]);
     const bool wide = !weight.name.starts_with("layers.1.") && weight.format != WeightFormat::kF16;
-    EXPECT_EQ(op.attributes.wide_input, wide) << weight.name;
+    EXPECT_EQ(op.attributes.int16_input, wide) << weight.name;
   }
   expect_verified();
   // The head is the head, whoever keeps its numbers.
   recipe.rules = {{*Glob::compile("head"), {}, ActivationFormat::kInt8}};
   ASSERT_TRUE(assign_weight_formats(graph_, {*plan_, recipe}).ok());
-  EXPECT_FALSE(graph_.ops.back().attributes.wide_input || graph_.ops[graph_.ops.size() - 2].attributes.wide_input);
+  EXPECT_FALSE(graph_.ops.back().attributes.int16_input || graph_.ops[graph_.ops.size() - 2].attributes.int16_input);
   // Passes do not choose.
   recipe.rules = {{*Glob::compile("head"), {}, ActivationFormat::kAuto}};
   const Status open = assign_weight_formats(graph_, {*plan_, recipe});
@@ -153,7 +153,7 @@ TEST_F(Passes, U8CachesGetScalesBesideThem) {
       EXPECT_EQ(graph_.at(op.inputs[3]).name, graph_.at(op.inputs[2]).name + ".scales");
     }
     EXPECT_NE(op.kind, OpKind::kAttention);
-    if (op.kind == OpKind::kCodeAttention) {
+    if (op.kind == OpKind::kQuantizedAttention) {
       EXPECT_EQ(graph_.at(op.inputs[5]).name, graph_.at(op.inputs[1]).name + ".scales");
       EXPECT_EQ(graph_.at(op.inputs[6]).name, graph_.at(op.inputs[2]).name + ".scales");
     }
@@ -187,9 +187,9 @@ TEST_F(Passes, BordersGetTheRecipesDtypes) {
   recipe.mask = DType::kU8;
   recipe.logits = DType::kU16;
   // Integer logits without a range would be a bug of the compiler.
-  EXPECT_FALSE(set_border_dtypes(graph_, {*plan_, recipe}).ok());
+  EXPECT_FALSE(set_io_dtypes(graph_, {*plan_, recipe}).ok());
   const ir::Encoding range{ir::EncodingKind::kPerTensor, 0.001f, 30000};
-  ASSERT_TRUE(set_border_dtypes(graph_, {*plan_, recipe, range}).ok());
+  ASSERT_TRUE(set_io_dtypes(graph_, {*plan_, recipe, range}).ok());
   EXPECT_EQ(tensor("mask").dtype, DType::kU8);
   EXPECT_EQ(tensor("mask").encoding.zero_point, 255);
   EXPECT_EQ(tensor("logits").dtype, DType::kU16);
@@ -206,8 +206,8 @@ TEST_F(Passes, AllOfThemInOrderWithADumpAfterEach) {
                 last = ir::to_text(graph);
               }).ok());
   EXPECT_EQ(names,
-            (std::vector<std::string>{"build", "share_tied_head", "assign_weight_formats", "shorten_window_caches",
-                                      "set_cache_format", "set_border_dtypes", "fuse_gated_activation"}));
+            (std::vector<std::string>{"build", "share_tied_lm_head", "assign_weight_formats", "shorten_window_caches",
+                                      "set_cache_format", "set_io_dtypes", "fuse_gated_activation"}));
   EXPECT_TRUE(last.starts_with("graph prefill_8 tokens=8 context=64\n")) << last.substr(0, 100);
   for (const char* line : {"  input  %tokens: i32[8]\n", "  weight %embedding: int8[2048, 256]\n",
                            "  weight %layers.0.mlp.up: lpbq4/32[768, 256]\n", "  state  %k_cache.0: f16[2, 64, 64]\n",

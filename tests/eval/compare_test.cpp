@@ -55,21 +55,21 @@ TEST_F(Compare, GreedyTokensOfOneModelAreItsOwn) {
   EXPECT_EQ(agreement->steps, 12);
   EXPECT_EQ(agreement->equal, 12);
   EXPECT_EQ(agreement->noise, 0.0);
-  EXPECT_TRUE(agreement->partings.empty());
+  EXPECT_TRUE(agreement->divergences.empty());
 }
 
 // Checked against logits that were computed apart from it.
-TEST_F(Compare, PartingsTellGapAndNoise) {
+TEST_F(Compare, DivergencesReportGapAndNoise) {
   const std::vector<int32_t> prompt = test::some_tokens(11);
   constexpr int64_t kSteps = 54;  // To the end of the context.
   const auto agreement = compare_greedy(*exact_, *coarse_, prompt, 1000);
   ASSERT_TRUE(agreement.ok()) << agreement.error().message;
   ASSERT_EQ(agreement->steps, kSteps);
-  EXPECT_EQ(agreement->equal + static_cast<int64_t>(agreement->partings.size()), kSteps);
+  EXPECT_EQ(agreement->equal + static_cast<int64_t>(agreement->divergences.size()), kSteps);
 
   std::vector<int32_t> tokens = prompt;
   double squares = 0.0;
-  size_t partings = 0;
+  size_t divergences = 0;
   const auto width = static_cast<size_t>(exact_->vocab_size());
   for (int64_t step = 0; step < kSteps; ++step) {
     std::vector<float> rows[2] = {test::score_rows(*exact_, tokens), test::score_rows(*coarse_, tokens)};
@@ -85,8 +85,8 @@ TEST_F(Compare, PartingsTellGapAndNoise) {
       return static_cast<int32_t>(std::ranges::max_element(row) - row.begin());
     };
     if (best(rows[0]) != best(rows[1])) {
-      ASSERT_LT(partings, agreement->partings.size());
-      const Parting& p = agreement->partings[partings++];
+      ASSERT_LT(divergences, agreement->divergences.size());
+      const Divergence& p = agreement->divergences[divergences++];
       EXPECT_EQ(p.step, step);
       EXPECT_EQ(p.wanted_token, best(rows[0]));
       EXPECT_EQ(p.got_token, best(rows[1]));
@@ -99,7 +99,7 @@ TEST_F(Compare, PartingsTellGapAndNoise) {
     }
     tokens.push_back(best(rows[0]));
   }
-  EXPECT_EQ(partings, agreement->partings.size());
+  EXPECT_EQ(divergences, agreement->divergences.size());
   EXPECT_NEAR(agreement->noise, std::sqrt(squares / static_cast<double>(width * kSteps)), 0.05 * agreement->noise);
 }
 

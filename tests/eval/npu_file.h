@@ -5,9 +5,9 @@
 
 #include "artifact/reader.h"
 #include "artifact/writer.h"
-#include "compiler/calibrate.h"
+#include "backends/qnn/compile/shard_job.h"
+#include "compiler/calibration/calibrate.h"
 #include "compiler/compile_job.h"
-#include "compiler/shard_job.h"
 #include "compiler/target_rules.h"
 #include "eval/tested_model.h"
 #include "support/compiled_model.h"
@@ -76,7 +76,7 @@ inline NpuFile write_npu_file(const TempFolder& folder, const std::string& name,
 
   const std::string_view binary = "not a binary";
   write_file(folder / "binary", binary);
-  ArtifactHead head = job.make_head({});
+  ArtifactHeader head = job.make_header({});
   head.methods = file.methods;
   head.shards = {{.name = "layers.0-1", .binary = {0, 0, binary.size()}, .checksum = 0, .graphs = {}}};
   const std::span bytes(reinterpret_cast<const uint8_t*>(binary.data()), binary.size());

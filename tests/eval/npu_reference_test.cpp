@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "eval/npu_file.h"
-#include "models/sliced_weights.h"
-#include "quant/fake_quant_weights.h"
 #include "reference/interpreter.h"
 #include "runtime/method_table.h"
 #include "support/edit_checkpoint.h"
+#include "weights/fake_quant_weights.h"
+#include "weights/sliced_weights.h"
 
 namespace tandem {
 namespace {

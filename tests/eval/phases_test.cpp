@@ -25,7 +25,7 @@ struct Measured {
 };
 
 Result<Measured> measure(const std::filesystem::path& model, const std::vector<Phase>& phases,
-                         const MaterialOptions& material_options, const PhasesOptions& what = {},
+                         const DatasetOptions& dataset_options, const PhasesOptions& what = {},
                          const std::filesystem::path& checkpoint = test::golden_dir("qwen3"),
                          const std::string& libraries = {}) {
   TestedModelOptions options;
@@ -33,7 +33,7 @@ Result<Measured> measure(const std::filesystem::path& model, const std::vector<P
   options.engine.npu.libraries = libraries;
   options.checkpoint = checkpoint;
   TANDEM_ASSIGN(const PhaseModels models, open_phases(model, phases, options));
-  TANDEM_ASSIGN(const Material material, read_material(material_options, *models.front(), smallest_context(models)));
+  TANDEM_ASSIGN(const Dataset material, read_dataset(dataset_options, *models.front(), smallest_context(models)));
   Measured measured;
   uint64_t last = 0;
   TANDEM_ASSIGN(measured.report, measure_phases(models, material, what, [&](const Progress& p) {
@@ -57,7 +57,7 @@ TEST(Phases, OfAFileForTheCpu) {
   const PhasesReport& report = measured->report;
   ASSERT_EQ(report.phases.size(), 3u);
   EXPECT_EQ(report.sequences, 3u);
-  for (const PhaseFigures& figures : report.phases) {
+  for (const PhaseMetrics& figures : report.phases) {
     EXPECT_EQ(figures.perplexity.tokens(), 24 + 24 + 9);
     EXPECT_NEAR(*report.ratio_to_float(figures), 1.0, 0.1);
   }
@@ -70,7 +70,7 @@ TEST(Phases, OfAFileForTheCpu) {
   EXPECT_EQ(measured->stages, (std::vector<std::string>{"perplexity", "greedy tokens"}));
 
   // Each phase alone says the same.
-  for (const PhaseFigures& figures : report.phases) {
+  for (const PhaseMetrics& figures : report.phases) {
     const auto alone = measure(file, {figures.phase}, {.ids = folder / "ids.json", .window = 25});
     ASSERT_TRUE(alone.ok()) << alone.error().message;
     EXPECT_EQ(alone->report.phases[0].perplexity.value(), figures.perplexity.value());
@@ -80,11 +80,11 @@ TEST(Phases, OfAFileForTheCpu) {
 
 // Float and qdq of a folder, as before; and what a model with a tokenizer is asked.
 TEST(Phases, OfAFolder) {
-  const MaterialOptions material{.conversations = test::demo_dir() / "eval.json", .limit = 1};
+  const DatasetOptions material{.conversations = test::demo_dir() / "eval.json", .limit = 1};
   const auto measured = measure(test::demo_dir(), {Phase::kFloat, Phase::kQdq}, material, {.answers = 2}, {});
   ASSERT_TRUE(measured.ok()) << measured.error().message;
   ASSERT_EQ(measured->report.phases.size(), 2u);
-  for (const PhaseFigures& figures : measured->report.phases) {
+  for (const PhaseMetrics& figures : measured->report.phases) {
     EXPECT_LT(figures.perplexity.value(), 2.0);
     ASSERT_TRUE(figures.answers.has_value());
     EXPECT_EQ(figures.answers->asked, 2);
@@ -98,17 +98,17 @@ TEST(Phases, PromptsOfGreedyTokens) {
   options.context = 64;
   const auto model = TestedModel::open(test::demo_dir(), options);
   ASSERT_TRUE(model.ok()) << model.error().message;
-  const auto text_of = [&](const Material& material, const std::string& prompt) {
+  const auto text_of = [&](const Dataset& material, const std::string& prompt) {
     const auto tokens = prompt_of(material, prompt, **model);
     EXPECT_TRUE(tokens.ok()) << tokens.error().message;
     return *(*model)->decode(*tokens);
   };
-  Material chat;
+  Dataset chat;
   chat.conversations = {{{"user", "Tell me."}, {"assistant", "No."}, {"user", "Why?"}}};
   EXPECT_NE(text_of(chat, "").find("Tell me."), std::string::npos);
   EXPECT_EQ(text_of(chat, "").find("No."), std::string::npos);
   EXPECT_NE(text_of(chat, "Another.").find("Another."), std::string::npos);
-  Material ids;
+  Dataset ids;
   ids.sequences = {test::some_tokens(100)};
   EXPECT_EQ(prompt_of(ids, "", **model)->size(), 32u);
 }
@@ -116,12 +116,12 @@ TEST(Phases, PromptsOfGreedyTokens) {
 TEST(Phases, Errors) {
   const TempFolder folder;
   const auto file = test::compiled({.checkpoint = test::golden_dir("qwen3"), .recipe = "w8", .prefill = {8}});
-  const auto message = [&](const std::vector<Phase>& phases, const MaterialOptions& material,
+  const auto message = [&](const std::vector<Phase>& phases, const DatasetOptions& material,
                            const PhasesOptions& what = {}, const std::filesystem::path& model = {}) {
     const auto measured = measure(model.empty() ? file : model, phases, material, what, {});
     return measured.ok() ? "it worked" : measured.error().message;
   };
-  const MaterialOptions ids{.ids = write_ids(folder, 60)};
+  const DatasetOptions ids{.ids = write_ids(folder, 60)};
   EXPECT_NE(message({Phase::kQdq, Phase::kQdq}, ids).find("qdq is there twice"), std::string::npos);
   EXPECT_NE(message({Phase::kFloat}, ids).find("--checkpoint FOLDER"), std::string::npos);
   EXPECT_NE(message({Phase::kQdq}, ids, {.greedy = 3}).find("--phases qdq,device"), std::string::npos);
@@ -156,7 +156,7 @@ TEST(PhasesOnTheEmulator, AreNearToEachOther) {
                                 test::golden_dir("qwen3"), options.npu.libraries);
   ASSERT_TRUE(measured.ok()) << measured.error().message;
   const PhasesReport& report = measured->report;
-  for (const PhaseFigures& figures : report.phases) {
+  for (const PhaseMetrics& figures : report.phases) {
     EXPECT_EQ(figures.perplexity.tokens(), 29 + 11);
     EXPECT_NEAR(*report.ratio_to_float(figures), 1.0, 0.5);
   }
@@ -165,7 +165,8 @@ TEST(PhasesOnTheEmulator, AreNearToEachOther) {
   EXPECT_GT(report.logits->db(), 40.0);
   EXPECT_LT(report.logits->db(), 100.0);  // Another machine's arithmetic: equal would mean that it was not run.
   EXPECT_EQ(report.greedy->steps, 16);
-  for (const Parting& parting : report.greedy->partings) EXPECT_LT(parting.gap, 2.0 * parting.largest_noise);
+  for (const Divergence& divergence : report.greedy->divergences)
+    EXPECT_LT(divergence.gap, 2.0 * divergence.largest_noise);
   ASSERT_EQ(report.layers.size(), 2u);
   for (const LayerSqnr& layer : report.layers) {
     EXPECT_EQ(layer.hidden->count, 20 * 64);

@@ -7,7 +7,7 @@
 
 #include "base/half.h"
 #include "ir/printer.h"
-#include "ir/weight_matrix.h"
+#include "numerics/weight_matrix.h"
 #include "support/small_graph.h"
 
 namespace tandem::ir {
@@ -99,7 +99,7 @@ TEST(Printer, EveryAttribute) {
                                 "interleaved window=512 quantize_input\n"),
             std::string::npos)
       << to_text(graph);
-  graph.ops[0].attributes.wide_input = true;
+  graph.ops[0].attributes.int16_input = true;
   EXPECT_NE(to_text(graph).find(" window=512 quantize_input=int16\n"), std::string::npos) << to_text(graph);
 }
 

@@ -1,4 +1,4 @@
-#include "ir/fake_quant.h"
+#include "numerics/fake_quant.h"
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST(FakeQuantI16, KnownCodes) {
   std::vector<float> row = {32512.0f, -32512.0f, 0.5f, 1.5f, 12345.5f, -12344.5f, 3.49f, 0.0f};
   fake_quantize_row_i16(row);
   EXPECT_EQ(row, (std::vector<float>{32512, -32512, 0, 2, 12346, -12344, 3, 0}));
-  EXPECT_EQ(kWideTop, static_cast<float>(kWideBase * 127 + 127)) << "two halves of -127..127 give all of it";
+  EXPECT_EQ(kInt16Top, static_cast<float>(kInt16Base * 127 + 127)) << "two halves of -127..127 give all of it";
 }
 
 TEST(FakeQuantI16, StaysWithinHalfAStepAtAnyMagnitude) {

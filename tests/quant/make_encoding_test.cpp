@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "ir/border.h"
+#include "backends/interface/io_conversion.h"
 #include "quant/observer.h"
 #include "quant/score_range.h"
 

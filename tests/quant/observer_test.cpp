@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "ir/border.h"
+#include "backends/interface/io_conversion.h"
 
 namespace tandem {
 namespace {

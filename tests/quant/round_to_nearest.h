@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "ir/weight_matrix.h"
+#include "numerics/weight_matrix.h"
 
 namespace tandem::testing {
 

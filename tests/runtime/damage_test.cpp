@@ -74,7 +74,7 @@ TEST_F(DamagedFile, FlippedBytes) {
   std::vector<size_t> places;
   std::mt19937_64 random(1);
   for (int i = 0; i < 200; ++i) places.push_back(random() % bytes.size());
-  const Segment& last = artifact->head().segments.back();
+  const Segment& last = artifact->header().segments.back();
   const size_t head = last.offset + last.size;
   for (int i = 0; i < 40; ++i) places.push_back(head + random() % (bytes.size() - head));
   for (size_t i = 0; i < 64; i += 3) places.push_back(i);
@@ -92,7 +92,7 @@ TEST_F(DamagedFile, FlippedBytes) {
     ++unnoticed;
     EXPECT_EQ(*tokens, *expected);
     // Only what belongs to nothing may change unseen.
-    for (const Segment& segment : artifact->head().segments) {
+    for (const Segment& segment : artifact->header().segments) {
       EXPECT_FALSE(place >= segment.offset && place < segment.offset + segment.size) << segment.name;
     }
   }
@@ -104,7 +104,7 @@ TEST_F(DamagedFile, FlippedBytes) {
 TEST_F(DamagedFile, IsNoticedWhenTheUserWantsItTo) {
   auto bytes = test::read_file(whole_);
   const auto artifact = Artifact::open(whole_);
-  const auto& segments = artifact->head().segments;
+  const auto& segments = artifact->header().segments;
   const auto layer = std::ranges::find(segments, "layers.2", &Segment::name);
   ASSERT_NE(layer, segments.end());
   bytes[layer->offset + layer->size / 2] ^= 0x10;

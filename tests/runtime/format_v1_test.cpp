@@ -28,10 +28,10 @@ TEST_P(FormatV1, IsOfVersion1AndWhole) {
   EXPECT_EQ(preamble.version, 1u);
   const auto artifact = Artifact::open(path_);
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  for (size_t i = 0; i < artifact->head().segments.size(); ++i) EXPECT_TRUE(artifact->verify_segment(i).ok());
-  EXPECT_EQ(artifact->head().producer, "tandem 0.1.0");
-  EXPECT_EQ(artifact->head().model.architecture, "Qwen3ForCausalLM");
-  EXPECT_TRUE(Recipe::from_json(artifact->head().recipe).ok());
+  for (size_t i = 0; i < artifact->header().segments.size(); ++i) EXPECT_TRUE(artifact->verify_segment(i).ok());
+  EXPECT_EQ(artifact->header().producer, "tandem 0.1.0");
+  EXPECT_EQ(artifact->header().model.architecture, "Qwen3ForCausalLM");
+  EXPECT_TRUE(Recipe::from_json(artifact->header().recipe).ok());
 }
 
 TEST_P(FormatV1, GivesTheSameTokensAndLogits) {

@@ -5,11 +5,11 @@
 
 #include "backends/cpu/execute/program.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "generation/sampler.h"
 #include "runtime/loaded_engine.h"
 #include "runtime/token_runner.h"
 #include "support/compiled_model.h"
 #include "support/edit_checkpoint.h"
-#include "text/sampler.h"
 
 namespace tandem {
 namespace {
@@ -56,7 +56,7 @@ class WatchedProgram final : public Program {
       : inner_(std::move(inner)), picks_(picks), asked_(asked) {}
   size_t method_count() const override { return inner_->method_count(); }
   const ir::Graph& method(size_t index) const override { return inner_->method(index); }
-  bool picks_best(size_t index) const override { return picks_ && inner_->picks_best(index); }
+  bool computes_argmax(size_t index) const override { return picks_ && inner_->computes_argmax(index); }
   Result<std::unique_ptr<ExecutionContext>> new_context() override {
     TANDEM_ASSIGN(auto context, inner_->new_context());
     return std::unique_ptr<ExecutionContext>(std::make_unique<WatchedContext>(std::move(context), *inner_, asked_));
@@ -355,8 +355,8 @@ TEST(Greedy, WrongRequestsAreErrors) {
   const auto without = load(path, 1, false, asked);
   auto runner = TokenRunner::create(without->program(), without->table());
   ASSERT_TRUE(runner.ok());
-  EXPECT_FALSE(runner->picks_best());
-  EXPECT_FALSE(runner->feed(prompt, TokenRunner::Logits::kBest, never, {}).ok());
+  EXPECT_FALSE(runner->computes_argmax());
+  EXPECT_FALSE(runner->feed(prompt, TokenRunner::Logits::kArgmax, never, {}).ok());
   EXPECT_EQ(runner->position(), 0);
 
   const auto engine = load(path, 1, true, asked);

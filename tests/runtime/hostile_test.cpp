@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "artifact/head_codec.h"
+#include "artifact/header_codec.h"
 #include "artifact/preamble.h"
 #include "artifact/reader.h"
 #include "eval/tested_model.h"
@@ -21,21 +21,21 @@ class HostileHead : public testing::Test {
     const auto bytes = test::read_file(path);
     Preamble preamble;
     std::memcpy(&preamble, bytes.data(), sizeof(preamble));
-    data_.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(preamble.head_offset));
+    data_.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(preamble.header_offset));
     const auto artifact = Artifact::open(path);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    head_ = artifact->head();
+    head_ = artifact->header();
   }
 
   // The file with the changed head and checksums that are right.
   std::filesystem::path write() {
-    const std::vector<uint8_t> head = encode_head(head_);
+    const std::vector<uint8_t> head = encode_header(head_);
     Preamble preamble;
     preamble.version = kArtifactVersion;
     preamble.file_size = data_.size() + head.size();
-    preamble.head_offset = data_.size();
-    preamble.head_size = head.size();
-    preamble.head_hash = hash_bytes(head);
+    preamble.header_offset = data_.size();
+    preamble.header_size = head.size();
+    preamble.header_hash = hash_bytes(head);
     const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&preamble), sizeof(preamble));
     preamble.preamble_hash = hash_bytes(bytes.first(sizeof(preamble) - sizeof(uint64_t)));
     std::vector<uint8_t> file = data_;
@@ -60,7 +60,7 @@ class HostileHead : public testing::Test {
 
   const test::TempFolder folder_;
   std::vector<uint8_t> data_;
-  ArtifactHead head_;
+  ArtifactHeader head_;
 };
 
 TEST_F(HostileHead, UnchangedItRuns) {
@@ -93,7 +93,7 @@ TEST_F(HostileHead, ATokenizerThatIsNowhere) {
 
 // Graphs may have such activations; the CPU's kernels write floats.
 TEST_F(HostileHead, ActivationsThatAreNoFloatsAreRefused) {
-  const ArtifactHead whole = head_;
+  const ArtifactHeader whole = head_;
   for (size_t i = 0; i < whole.methods[0].tensors.size(); ++i) {
     if (whole.methods[0].tensors[i].role != ir::TensorRole::kActivation) continue;
     // The file has a few that passes left over and no op names.

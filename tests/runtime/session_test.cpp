@@ -7,7 +7,7 @@
 
 #include "support/compiled_model.h"
 #include "support/edit_checkpoint.h"
-#include "text/utf8.h"
+#include "unicode/utf8.h"
 
 namespace tandem {
 namespace {

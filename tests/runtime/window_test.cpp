@@ -41,7 +41,7 @@ std::filesystem::path long_file(const char* family, std::vector<int64_t> prefill
 TEST(WindowCache, HasFewerSlotsThanTheContext) {
   const auto artifact = Artifact::open(long_file("gemma3", {8, 32}));
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  for (const ir::Graph& method : artifact->head().methods) {
+  for (const ir::Graph& method : artifact->header().methods) {
     EXPECT_EQ(method.at(*method.find("k_cache.0")).shape[1], 192);  // 12 + 32 tokens of a call, some to go back, tiles.
     EXPECT_EQ(method.at(*method.find("v_cache.1")).shape[1], 192);
     EXPECT_EQ(method.at(*method.find("k_cache.2")).shape[1], 512);  // Every third layer sees all.

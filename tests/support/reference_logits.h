@@ -5,12 +5,12 @@
 
 #include <vector>
 
-#include "ir/method_inputs.h"
-#include "ir/method_memory.h"
+#include "backends/interface/method_inputs.h"
+#include "backends/interface/method_memory.h"
 #include "ir/verifier.h"
 #include "models/builder.h"
-#include "models/checkpoint_weights.h"
 #include "reference/interpreter.h"
+#include "weights/checkpoint_weights.h"
 
 namespace tandem::test {
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/jinja/unicode_tables.cpp: make_jinja_unicode.py > unicode_tables.cpp
+"""Writes src/chat/jinja/unicode_tables.cpp: make_jinja_unicode.py > unicode_tables.cpp
 
 What Python's str knows of characters, as ranges. Run it with the Python whose Jinja2 the engine should equal.
 """
@@ -61,7 +61,7 @@ def braces(values):
 
 def main():
     print("// Made by tests/tools/make_jinja_unicode.py from Unicode " + unicodedata.unidata_version + "; do not edit.")
-    print('#include <iterator>\n\n#include "text/jinja/unicode.h"\n')
+    print('#include <iterator>\n\n#include "chat/jinja/unicode.h"\n')
     print("// clang-format off\nnamespace tandem::jinja {\nnamespace {\n")
     tables = [
         ("Alpha", "alpha_ranges", ranges(str.isalpha)),

@@ -19,7 +19,7 @@ Status assign_weight_formats(ir::Graph& graph, const PassContext& context) {
           "activations \"auto\" are chosen when a file is compiled for a CPU: use that file, or a recipe with int8 or "
           "int16");
     }
-    op.attributes.wide_input = format == ActivationFormat::kInt16;
+    op.attributes.int16_input = format == ActivationFormat::kInt16;
   }
   return ok_status();
 }

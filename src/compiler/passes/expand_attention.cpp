@@ -3,9 +3,9 @@
 #include <functional>
 #include <map>
 
+#include "backends/interface/method_inputs.h"
 #include "base/error.h"
 #include "compiler/passes/passes.h"
-#include "ir/method_inputs.h"
 
 namespace tandem {
 namespace {

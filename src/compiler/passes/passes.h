@@ -44,7 +44,7 @@ inline void set_weight_format(ir::Tensor& weight, const WeightSpec& spec) {
 inline std::string_view linear_layer_name(std::string_view weight) { return weight == "embedding" ? "head" : weight; }
 
 // A model with tied embeddings whose embedding and head have one format keeps one copy of them.
-Status share_tied_head(ir::Graph& graph, const PassContext& context);
+Status share_tied_lm_head(ir::Graph& graph, const PassContext& context);
 // Weights get the formats that the recipe gives them, and linear layers with integer weights round their input. No
 // layer may be left to choose for (choose_activations.h).
 Status assign_weight_formats(ir::Graph& graph, const PassContext& context);
@@ -53,7 +53,7 @@ Status shorten_window_caches(ir::Graph& graph, const PassContext& context);
 // Caches get the recipe's dtype; u8 caches get scales beside them.
 Status set_cache_format(ir::Graph& graph, const PassContext& context);
 // The mask and the logits get the recipe's dtypes.
-Status set_border_dtypes(ir::Graph& graph, const PassContext& context);
+Status set_io_dtypes(ir::Graph& graph, const PassContext& context);
 // silu(gate) * up becomes one op.
 Status fuse_gated_activation(ir::Graph& graph, const PassContext& context);
 
@@ -67,7 +67,7 @@ Status expand_silu(ir::Graph& graph, const PassContext& context);
 // (form.attention) says how they are cut.
 Status expand_attention(ir::Graph& graph, const PassContext& context);
 // The logits are written by the op that computes them, and traces (form.trace) become outputs.
-Status settle_outputs(ir::Graph& graph, const PassContext& context);
+Status resolve_outputs(ir::Graph& graph, const PassContext& context);
 // The embedding is marked for the CPU (form.embedding_on_host).
 Status place_embedding(ir::Graph& graph, const PassContext& context);
 // Activations, borders and caches get their dtypes and encodings (form.numbers).

@@ -12,17 +12,21 @@ Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallba
     Status (*run)(ir::Graph&, const PassContext&);
   };
   static constexpr Pass kInPlace[] = {
-      {"share_tied_head", share_tied_head},
+      {"share_tied_lm_head", share_tied_lm_head},
       {"assign_weight_formats", assign_weight_formats},
       {"shorten_window_caches", shorten_window_caches},
       {"set_cache_format", set_cache_format},
-      {"set_border_dtypes", set_border_dtypes},
+      {"set_io_dtypes", set_io_dtypes},
       {"fuse_gated_activation", fuse_gated_activation},
   };
   // Formats and encodings come together at the end: integer weights want inputs that have encodings.
   static constexpr Pass kStatic[] = {
-      {"split_bias", split_bias},         {"expand_silu", expand_silu},         {"expand_attention", expand_attention},
-      {"settle_outputs", settle_outputs}, {"place_embedding", place_embedding}, {"set_encodings", set_encodings},
+      {"split_bias", split_bias},
+      {"expand_silu", expand_silu},
+      {"expand_attention", expand_attention},
+      {"resolve_outputs", resolve_outputs},
+      {"place_embedding", place_embedding},
+      {"set_encodings", set_encodings},
       {"rescore_logits", rescore_logits},
   };
   const std::span<const Pass> passes = context.form != nullptr ? std::span<const Pass>(kStatic) : kInPlace;

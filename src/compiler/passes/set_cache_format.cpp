@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "compiler/passes/passes.h"
-#include "ir/fake_quant.h"
+#include "numerics/fake_quant.h"
 
 namespace tandem {
 
@@ -29,7 +29,7 @@ Status set_cache_format(ir::Graph& graph, const PassContext& context) {
     if (op.kind == ir::OpKind::kStoreKv) {
       op.inputs.push_back(scales.at(op.inputs[2]));
     } else if (op.kind == ir::OpKind::kAttention) {
-      op.kind = ir::OpKind::kCodeAttention;
+      op.kind = ir::OpKind::kQuantizedAttention;
       const ir::TensorId k = op.inputs[1], v = op.inputs[2];
       op.inputs.push_back(scales.at(k));
       op.inputs.push_back(scales.at(v));

@@ -1,7 +1,7 @@
+#include "backends/interface/method_inputs.h"
 #include "base/error.h"
 #include "compiler/passes/passes.h"
-#include "ir/method_inputs.h"
-#include "models/sliced_weights.h"
+#include "weights/sliced_weights.h"
 
 namespace tandem {
 namespace {

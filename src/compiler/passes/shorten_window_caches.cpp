@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
-#include "ir/fake_quant.h"
+#include "numerics/fake_quant.h"
 
 namespace tandem {
 namespace {

@@ -137,8 +137,8 @@ TEST_P(Decoding, AllocatesNothingAfterTheFirstTokens) {
   };
   decode(1, TokenRunner::Logits::kLast);
   EXPECT_EQ(allocations_while([&] { decode(30, TokenRunner::Logits::kLast); }), 0);
-  ASSERT_TRUE(runner->picks_best());
-  EXPECT_EQ(allocations_while([&] { decode(30, TokenRunner::Logits::kBest); }), 0);
+  ASSERT_TRUE(runner->computes_argmax());
+  EXPECT_EQ(allocations_while([&] { decode(30, TokenRunner::Logits::kArgmax); }), 0);
   // Nor does another prompt, once each method has run.
   runner->rewind(0);
   EXPECT_EQ(

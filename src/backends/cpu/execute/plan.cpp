@@ -5,7 +5,7 @@
 
 #include "backends/cpu/execute/bind_matrix.h"
 #include "backends/cpu/execute/check_ops.h"
-#include "backends/cpu/execute/wide_linear.h"
+#include "backends/cpu/execute/int16_linear.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -164,7 +164,7 @@ class Planner {
     const Step& last = plan_.steps.back();
     return last.kind == Step::Kind::kLinear && !last.gated && last.added < 0 && last.ops.back() + 1 == i &&
            before.inputs[0] == op.inputs[0] && before.attributes.quantize_input == op.attributes.quantize_input &&
-           before.attributes.wide_input == op.attributes.wide_input;
+           before.attributes.int16_input == op.attributes.int16_input;
   }
 
   // Elements that a row-wise op computes for a row. A sine costs about as much as 16 elements of other work.
@@ -241,7 +241,7 @@ class Planner {
 
   // Whether the output of an op of a step may be written where `old` is, which has its last use in that step: a thread
   // is then through with an element when it writes the new one. A layer's input is read whole by every thread.
-  bool gives_way(const Step& step, uint32_t op, TensorId old, TensorId output) const {
+  bool may_overwrite_input(const Step& step, uint32_t op, TensorId old, TensorId output) const {
     if (graph_.at(old).shape != graph_.at(output).shape) return false;
     if (step.kind == Step::Kind::kLinear) return old == step.added && graph_.ops[step.ops[0]].inputs[0] != old;
     if (step.kind != Step::Kind::kRows || graph_.ops[op].kind == OpKind::kConvert) return false;
@@ -278,7 +278,7 @@ class Planner {
           }
           // Where something is that has its last use here, memory is in the cache already.
           const auto successor = std::ranges::find_if(
-              live, [&](const Live& l) { return l.last == i && gives_way(step, op, l.tensor, id); });
+              live, [&](const Live& l) { return l.last == i && may_overwrite_input(step, op, l.tensor, id); });
           if (successor != live.end()) {
             place(id) = place(successor->tensor);
             successor->tensor = id;
@@ -311,7 +311,7 @@ class Planner {
   void reserve_codes(int64_t most_rows, int64_t cols) {
     int64_t plain = 0, arranged = 0;
     for (int64_t rows = 1; rows <= most_rows && cols > 0; ++rows) {
-      if (const CodeOrder* order = kernels_.code_order(rows); order != nullptr) {
+      if (const QuantizedLayout* order = kernels_.quantized_layout(rows); order != nullptr) {
         arranged = std::max(arranged, (rows + order->group - 1) / order->group * order->group_bytes(cols));
       } else {
         plain = rows * cols;
@@ -332,11 +332,11 @@ class Planner {
     for (const Op& op : graph_.ops) {
       if (op.kind == OpKind::kLinear) {
         const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
-        const bool wide = op.attributes.wide_input;
+        const bool wide = op.attributes.int16_input;
         if (op.attributes.quantize_input) widest = std::max(widest, matrix.padded_cols());
         if (wide) code_rows = 2 * tokens;
         plan_.linear_scratch =
-            std::max(plan_.linear_scratch, wide ? wide_linear_scratch(kernels_, matrix, graph_.tokens)
+            std::max(plan_.linear_scratch, wide ? int16_linear_scratch(kernels_, matrix, graph_.tokens)
                                                 : kernels_.linear_scratch_bytes(matrix, graph_.tokens));
       } else if (is_attention(op.kind)) {
         const int64_t dim = op.attributes.head_dim;

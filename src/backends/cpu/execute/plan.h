@@ -70,7 +70,7 @@ struct MethodPlan {
   uint64_t scratch = 0;
   // The step of the vocabulary's matrix and the ops that follow it, if the best token can be found without logits in
   // memory; else -1. A task has kHeadRows floats of scratch for it, behind linear_scratch.
-  int64_t head_step = -1;
+  int64_t lm_head_step = -1;
   std::vector<uint32_t> head_ops;
 };
 
@@ -89,7 +89,7 @@ inline constexpr int64_t kHeadRows = kHeadPanels * kPanelRows;
 // few tokens half as many, because those of a task look at all that the last of them sees.
 inline constexpr int64_t kAttentionTokens = 128;
 
-// Sets head_step and what belongs to it, when all else is planned (best_token.cpp).
+// Sets lm_head_step and what belongs to it, when all else is planned (argmax_token.cpp).
 void find_head(MethodPlan& plan);
 
 // The graph must be verified and belong to the artifact; both must outlive the plan.

@@ -4,8 +4,8 @@
 
 #include "backends/cpu/execute/plan.h"
 #include "backends/cpu/execute/step_runner.h"
+#include "backends/interface/method_memory.h"
 #include "base/error.h"
-#include "ir/method_memory.h"
 
 namespace tandem::cpu {
 namespace {
@@ -48,7 +48,7 @@ class CpuProgram final : public Program {
   size_t method_count() const override { return plans_.size(); }
   const ir::Graph& method(size_t index) const override { return *plans_[index].graph; }
 
-  bool picks_best(size_t method) const override { return plans_[method].head_step >= 0; }
+  bool computes_argmax(size_t method) const override { return plans_[method].lm_head_step >= 0; }
 
   Result<std::unique_ptr<ExecutionContext>> new_context() override {
     uint64_t arena_bytes = 0, scratch_bytes = 0;
@@ -79,7 +79,7 @@ class CpuProgram final : public Program {
 Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPool& pool) {
   TANDEM_ASSIGN(const KernelTable* kernels, choose_kernels());
   std::vector<MethodPlan> plans;
-  for (const ir::Graph& graph : artifact.head().methods) {
+  for (const ir::Graph& graph : artifact.header().methods) {
     TANDEM_ASSIGN(MethodPlan plan, make_plan(graph, artifact, *kernels));
     plans.push_back(std::move(plan));
   }

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "artifact/reader.h"
+#include "backends/interface/program.h"
 #include "base/thread_pool.h"
-#include "ir/program.h"
 #include "tandem/status.h"
 
 namespace tandem::cpu {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "backends/cpu/execute/step_runner.h"
+#include "backends/interface/io_conversion.h"
 #include "base/error.h"
-#include "ir/border.h"
 
 namespace tandem::cpu {
 namespace {
@@ -42,7 +42,8 @@ Status StepRunner::check_rows(const Step& step, Rows rows) const {
 
 void StepRunner::run_rows(const Step& step, Rows rows) {
   const Op* const layer = step.quantizes < 0 ? nullptr : &graph_.ops[static_cast<size_t>(step.quantizes)];
-  const CodeOrder* const order = layer == nullptr ? nullptr : kernels_.code_order(rows.count * code_rows(*layer));
+  const QuantizedLayout* const order =
+      layer == nullptr ? nullptr : kernels_.quantized_layout(rows.count * code_rows(*layer));
   const int64_t together = order == nullptr ? kMaxCodeGroup : order->group / code_rows(*layer);
   const int64_t parts = (rows.count + together - 1) / together;
   const auto run_part = [&](int64_t i, int thread) {
@@ -81,7 +82,7 @@ void StepRunner::row_op(const Op& op, Rows rows) {
 void StepRunner::quantize(const Op& op, Rows rows, Rows group, Rows part) {
   const PackedMatrix& weight = weight_of(op);
   const int64_t cols = weight.cols, stride = weight.padded_cols(), per_token = code_rows(op);
-  const auto quantize_rows = op.attributes.wide_input ? kernels_.quantize_rows_wide : kernels_.quantize_rows;
+  const auto quantize_rows = op.attributes.int16_input ? kernels_.quantize_rows_int16 : kernels_.quantize_rows;
   auto* codes = reinterpret_cast<int8_t*>(group.local == nullptr ? arena_ + plan_.codes_offset : group.local);
   codes += (part.begin - (group.local == nullptr ? rows.begin : group.begin)) * per_token * stride;
   auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset) + (part.begin - rows.begin) * per_token;
@@ -89,7 +90,7 @@ void StepRunner::quantize(const Op& op, Rows rows, Rows group, Rows part) {
 }
 
 // The codes of a whole group of rows.
-void StepRunner::arrange(const Op& op, const CodeOrder& order, Rows rows, Rows group) {
+void StepRunner::arrange(const Op& op, const QuantizedLayout& order, Rows rows, Rows group) {
   const int64_t stride = weight_of(op).padded_cols(), per_token = code_rows(op);
   const int64_t index = (group.begin - rows.begin) * per_token / order.group;
   order.arrange(reinterpret_cast<const int8_t*>(group.local), stride, group.count * per_token, stride,

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backends/cpu/execute/plan.h"
+#include "backends/interface/program.h"
 #include "base/thread_pool.h"
-#include "ir/program.h"
 
 namespace tandem::cpu {
 
@@ -43,8 +43,8 @@ class StepRunner {
   Status check_bindings();
   Status run_step(const Step& step, Rows rows);
   void linear(const Step& step, Rows rows);
-  // The last layer and what follows it, of one row: only the place of the largest logit is kept (best_token.cpp).
-  int32_t best_token(Rows rows);
+  // The last layer and what follows it, of one row: only the place of the largest logit is kept (argmax_token.cpp).
+  int32_t argmax_token(Rows rows);
   // Into how many tasks so many panels are cut.
   int64_t linear_tasks(int64_t panels, int64_t cols, int64_t rows) const;
   void gated_linear(const Step& step, Rows rows, const QuantizedRows& input);
@@ -62,7 +62,7 @@ class StepRunner {
   void run_rows(const Step& step, Rows rows);
   void row_op(const ir::Op& op, Rows rows);
   void quantize(const ir::Op& op, Rows rows, Rows group, Rows part);
-  void arrange(const ir::Op& op, const CodeOrder& order, Rows rows, Rows group);
+  void arrange(const ir::Op& op, const QuantizedLayout& order, Rows rows, Rows group);
   void norm(const ir::Op& op, Rows rows);
   void elementwise(const ir::Op& op, Rows rows);
   void rope_table(const ir::Op& op, Rows rows);
@@ -85,7 +85,7 @@ class StepRunner {
   uint8_t* scratch(int thread) const { return scratch_ + scratch_per_thread_ * static_cast<uint64_t>(thread); }
   const PackedMatrix& weight_of(const ir::Op& op) const { return plan_.matrices[static_cast<size_t>(op.inputs[1])]; }
   // Rows of codes for a token.
-  static int64_t code_rows(const ir::Op& op) { return op.attributes.wide_input ? 2 : 1; }
+  static int64_t code_rows(const ir::Op& op) { return op.attributes.int16_input ? 2 : 1; }
   KvHead kv_head(ir::TensorId cache, ir::TensorId scales, int64_t head) const;
 
   const MethodPlan& plan_;

@@ -169,24 +169,24 @@ inline void map_to_byte_pairs(const float* x, int64_t count, uint8_t* high, uint
   }
 }
 
-void quantize_rows_wide(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
-                        float* scales) {
+void quantize_rows_int16(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
+                         float* scales) {
   for (int64_t row = 0; row < rows; ++row, x += x_stride, codes += 2 * stride) {
-    const CodeRange range = find_code_range(x, cols, kWideTop);
+    const CodeRange range = find_code_range(x, cols, kInt16Top);
     const float largest = range.largest;
     uint8_t* high = reinterpret_cast<uint8_t*>(codes);
     uint8_t* low = high + stride;
     scales[2 * row + 1] = range.scale;
-    scales[2 * row] = static_cast<float>(kWideBase) * range.scale;
+    scales[2 * row] = static_cast<float>(kInt16Base) * range.scale;
     if (!range.has_codes) {
       __builtin_memset(high, 0, static_cast<size_t>(2 * stride));
       continue;
     }
     if (!range.is_tiny()) {
-      const float inverse = kWideTop / largest;
+      const float inverse = kInt16Top / largest;
       map_to_byte_pairs(x, cols, high, low, [inverse](F v) { return v * set1(inverse); });
     } else {  // The inverse would overflow.
-      map_to_byte_pairs(x, cols, high, low, [largest](F v) { return v / set1(largest) * set1(kWideTop); });
+      map_to_byte_pairs(x, cols, high, low, [largest](F v) { return v / set1(largest) * set1(kInt16Top); });
     }
     __builtin_memset(high + cols, 0, static_cast<size_t>(stride - cols));
     __builtin_memset(low + cols, 0, static_cast<size_t>(stride - cols));

@@ -2,8 +2,8 @@
 // simd_portable.h).
 //
 // Keys and values are multiplied as the codes that they are. Queries become 16-bit codes, one scale for each
-// (ir/fake_quant.h). So do the weights of a tile of slots, relative to its largest: a value is scale * code + minimum
-// with its slot's scale and minimum, so that what has a code is weight * scale, and
+// (numerics/fake_quant.h). So do the weights of a tile of slots, relative to its largest: a value is scale * code +
+// minimum with its slot's scale and minimum, so that what has a code is weight * scale, and
 //   sum of weight * value = sum of (weight * scale) * code + sum of weight * minimum.
 // With scores to the base 2 the product with a scale is a sum with its logarithm, and a tile's weights are
 //   2^(score + log2(scale) - the largest of these in the tile).
@@ -116,14 +116,14 @@ inline void multiply_words(int64_t rows, const WordProduct& p, Source source, Us
 
 inline void quantize_query(const float* q, int64_t dim, int64_t row, const AttentionTask& task, const IntScratch& at) {
   int16_t* const codes = at.queries + row * at.padded_dim;
-  const CodeRange range = find_code_range(q, dim, kWideTop);
+  const CodeRange range = find_code_range(q, dim, kInt16Top);
   const bool has_inverse = range.has_codes && !range.is_tiny();
-  const F inverse = set1(has_inverse ? kWideTop / range.largest : 0.0f);
+  const F inverse = set1(has_inverse ? kInt16Top / range.largest : 0.0f);
   F total = set1(0.0f);
   for (int64_t d = 0; d < at.padded_dim; d += kLanes) {
     const F x = d + kLanes <= dim ? load(q + d) : d < dim ? load_n(q + d, dim - d) : set1(0.0f);
     F scaled = x * inverse;
-    if (!has_inverse) scaled = range.has_codes ? x / set1(range.largest) * set1(kWideTop) : set1(0.0f);
+    if (!has_inverse) scaled = range.has_codes ? x / set1(range.largest) * set1(kInt16Top) : set1(0.0f);
     const F shifted = scaled + set1(kRoundMagic);
     store_low_words(codes + d, (U)shifted);
     total = total + (shifted - set1(kRoundMagic));
@@ -275,7 +275,7 @@ inline void find_codes(const IntScratch& at, int64_t row) {
     const F weight = exp2_of_negative(load(scores + s) - set1(at.bases[row]));
     sum = fma(weight, load(at.inverses + s), sum);
     offset = fma(weight, load(at.ratios + s), offset);
-    store_low_words(at.weights + row * kTileSlots + s, (U)fma(weight, set1(kWideTop), set1(kRoundMagic)));
+    store_low_words(at.weights + row * kTileSlots + s, (U)fma(weight, set1(kInt16Top), set1(kRoundMagic)));
   }
   const F older = set1(at.old_factors[row]), newer = set1(at.new_factors[row]);
   float* const sums = at.sums + row * kLanes;
@@ -329,7 +329,7 @@ inline void int_attention_with(const AttentionTask& task, const IntScratch& at, 
     const float sum = hsum(load(at.sums + row * kLanes)), offset = hsum(load(at.offsets + row * kLanes));
     const F inverse = set1(sum == 0.0f ? 0.0f : 1.0f / sum);
     for (int64_t d = 0; d < task.dim; d += kLanes) {
-      const F total = fma(load(at.outputs + row * padded + d), set1(1.0f / kWideTop), set1(offset));
+      const F total = fma(load(at.outputs + row * padded + d), set1(1.0f / kInt16Top), set1(offset));
       // Adding 0 turns -0 into 0: skipped tiles and tiles of zero weights then give the same bits.
       const F mixed = total * inverse + set1(0.0f);
       task.dim - d >= kLanes ? store(out + d, mixed) : store_n(out + d, mixed, task.dim - d);

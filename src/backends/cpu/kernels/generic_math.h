@@ -145,7 +145,7 @@ inline uint32_t max_magnitude_bits(const float* x, int64_t count) {
   return static_cast<uint32_t>(result);
 }
 
-// How a row becomes codes up to `top`, in proportion to its largest |x| (ir/fake_quant.h).
+// How a row becomes codes up to `top`, in proportion to its largest |x| (numerics/fake_quant.h).
 struct CodeRange {
   float largest;
   float scale;     // largest / top; NaN if not all are numbers, so that it stays visible.

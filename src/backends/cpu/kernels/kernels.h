@@ -11,7 +11,7 @@
 
 #include "backends/cpu/kernels/packed_matrix.h"
 #include "base/dtype.h"
-#include "ir/fake_quant.h"
+#include "numerics/fake_quant.h"
 #include "tandem/status.h"
 
 namespace tandem::cpu {
@@ -22,14 +22,14 @@ struct QuantizedRows {
   const int8_t* codes = nullptr;
   int64_t stride = 0;             // A multiple of kColAlign.
   const float* scales = nullptr;  // [rows]
-  // The codes in the table's CodeOrder, where it has one for so many tokens.
+  // The codes in the table's QuantizedLayout, where it has one for so many tokens.
   const uint8_t* arranged = nullptr;
 };
 
 // The order in which linear() reads the codes of many tokens. They are brought into it once, for all matrices and tasks
 // that have an input in common.
 inline constexpr int64_t kMaxCodeGroup = 16;
-struct CodeOrder {
+struct QuantizedLayout {
   int64_t group =
       0;  // So many tokens stand together, an even number up to kMaxCodeGroup; the last group may have fewer.
   int64_t (*group_bytes)(int64_t padded_cols) = nullptr;  // A multiple of 64.
@@ -77,7 +77,7 @@ struct AttentionTask {
   int64_t dim = 0;
   KvHead k;
   KvHead v;            // Of the same dtype.
-  bool codes = false;  // kU8: in integers, queries and weights rounded as ir/fake_quant.h has it. Else in floats.
+  bool codes = false;  // kU8: in integers, queries and weights rounded as numerics/fake_quant.h has it. Else in floats.
   int64_t slots = 0;   // Slots [0, slots) are looked at, in tiles of kAttentionTile.
   // The tile to begin with; the one behind the last is the first. The order of tiles decides the rounding of sums, so
   // a cache that is written in circles gives the bits of one that is not if its oldest tile comes first.
@@ -100,15 +100,15 @@ struct KernelTable {
   // Bytes of scratch that linear() needs for a matrix and a number of tokens.
   uint64_t (*linear_scratch_bytes)(const PackedMatrix& weight, int64_t tokens);
   // In which order linear() wants the codes of a call with so many tokens; null: as quantize_rows() leaves them.
-  const CodeOrder* (*code_order)(int64_t tokens);
+  const QuantizedLayout* (*quantized_layout)(int64_t tokens);
   // codes/scales from floats; writes zeros from cols to stride. An all-zero row gets scale 0. NaN or infinity gives
   // scale NaN (so that it stays visible in the result).
   void (*quantize_rows)(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
                         float* scales);
   // The same in 16 bits, as two rows of codes and two scales for each row: the upper halves, whose scale is 255 times
-  // as large, then the lower ones (ir/fake_quant.h). x ~ the sum of both.
-  void (*quantize_rows_wide)(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes,
-                             int64_t stride, float* scales);
+  // as large, then the lower ones (numerics/fake_quant.h). x ~ the sum of both.
+  void (*quantize_rows_int16)(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes,
+                              int64_t stride, float* scales);
 
   // Rows of `dim` floats. y may be x. weight_offset is added to each weight (Gemma's 1 + w).
   void (*rms_norm)(const float* x, int64_t rows, int64_t dim, const float* weight, float weight_offset, float eps,

@@ -33,7 +33,7 @@ void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t 
 }
 
 static_assert(kTileRows % 2 == 0 && kTileRows <= kMaxCodeGroup);
-constexpr CodeOrder kTileOrder = {kTileRows, group_bytes, arrange_group};
+constexpr QuantizedLayout kTileOrder = {kTileRows, group_bytes, arrange_group};
 
 constexpr int64_t kExpandedBytes = 512 << 10;  // Of the panels that are taken at a time.
 
@@ -111,7 +111,7 @@ int64_t multiply_int8_amx(int64_t rounds) {
   return rounds * 4 * kTileRows * kTileRows * kTileBytes * 2;
 }
 
-const CodeOrder* code_order_amx(int64_t tokens) {
+const QuantizedLayout* quantized_layout_amx(int64_t tokens) {
   return tokens < kLeastTokens ? code_order_avx512vnni(tokens) : &kTileOrder;
 }
 

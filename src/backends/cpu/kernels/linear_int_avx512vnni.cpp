@@ -237,7 +237,7 @@ void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t 
 }
 
 static_assert(kGemmTokens % 2 == 0 && kGemmTokens <= kMaxCodeGroup);
-constexpr CodeOrder kTileOrder = {kGemmTokens, group_bytes, arrange_group};
+constexpr QuantizedLayout kTileOrder = {kGemmTokens, group_bytes, arrange_group};
 
 constexpr int64_t kExpandedBytes = 256 << 10;  // Of the panels that are expanded at a time.
 
@@ -297,7 +297,7 @@ int64_t multiply_int8_avx512vnni(int64_t rounds) {
   return rounds * kSums * 64 * 2;
 }
 
-const CodeOrder* code_order_avx512vnni(int64_t tokens) { return tokens > kFewTokens ? &kTileOrder : nullptr; }
+const QuantizedLayout* code_order_avx512vnni(int64_t tokens) { return tokens > kFewTokens ? &kTileOrder : nullptr; }
 
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens) {
   const int64_t cols = padded(weight.cols);

@@ -83,6 +83,6 @@ void linear_int_portable(const LinearTask& task) {
   }
 }
 
-const CodeOrder* code_order_portable(int64_t) { return nullptr; }
+const QuantizedLayout* quantized_layout_portable(int64_t) { return nullptr; }
 
 }  // namespace tandem::cpu

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/weight_matrix.h"
+#include "numerics/weight_matrix.h"
 #include "tandem/status.h"
 
 namespace tandem::cpu {

@@ -6,10 +6,10 @@
 namespace tandem::cpu {
 
 constexpr KernelTable kAvx2Kernels = TANDEM_KERNEL_TABLE(
-    "avx2", linear_i8_avx2, linear_lpbq4_avx2, linear_int_scratch_avx2, multiply_int8_avx2, code_order_portable);
+    "avx2", linear_i8_avx2, linear_lpbq4_avx2, linear_int_scratch_avx2, multiply_int8_avx2, quantized_layout_portable);
 
 constexpr KernelTable kAvxVnniKernels =
     TANDEM_KERNEL_TABLE("avxvnni", linear_int_avxvnni, linear_int_avxvnni, linear_int_scratch_avxvnni,
-                        multiply_int8_avxvnni, code_order_portable);
+                        multiply_int8_avxvnni, quantized_layout_portable);
 
 }  // namespace tandem::cpu

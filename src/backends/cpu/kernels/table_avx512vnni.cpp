@@ -24,7 +24,7 @@ uint64_t attention_scratch_amx(int64_t tokens, int64_t group, int64_t dim) {
 
 constexpr KernelTable make_amx_kernels() {
   KernelTable table = TANDEM_KERNEL_TABLE("amx", linear_int_amx, linear_int_amx, linear_int_scratch_amx,
-                                          multiply_int8_amx, code_order_amx);
+                                          multiply_int8_amx, quantized_layout_amx);
   table.attention = attention<attention_amx_or_words>;
   table.attention_scratch_floats = attention_scratch_amx;
   return table;

@@ -6,13 +6,13 @@
 namespace tandem::cpu {
 
 constexpr KernelTable kNeonKernels = TANDEM_KERNEL_TABLE(
-    "neon", linear_int_neon, linear_int_neon, linear_int_scratch_neon, multiply_int8_neon, code_order_portable);
+    "neon", linear_int_neon, linear_int_neon, linear_int_scratch_neon, multiply_int8_neon, quantized_layout_portable);
 
 constexpr KernelTable kDotprodKernels =
     TANDEM_KERNEL_TABLE("dotprod", linear_int_dotprod, linear_int_dotprod, linear_int_scratch_dotprod,
-                        multiply_int8_dotprod, code_order_portable);
+                        multiply_int8_dotprod, quantized_layout_portable);
 
 constexpr KernelTable kI8mmKernels = TANDEM_KERNEL_TABLE(
-    "i8mm", linear_int_i8mm, linear_int_i8mm, linear_int_scratch_i8mm, multiply_int8_i8mm, code_order_portable);
+    "i8mm", linear_int_i8mm, linear_int_i8mm, linear_int_scratch_i8mm, multiply_int8_i8mm, quantized_layout_portable);
 
 }  // namespace tandem::cpu

@@ -8,7 +8,7 @@ namespace {
 
 constexpr KernelTable kTable =
     TANDEM_KERNEL_TABLE("portable", linear_int_portable, linear_int_portable, linear_int_scratch_portable,
-                        multiply_int8_portable, code_order_portable);
+                        multiply_int8_portable, quantized_layout_portable);
 
 }  // namespace
 

@@ -12,7 +12,7 @@ namespace tandem::cpu {
 void linear_int_portable(const LinearTask& task);
 uint64_t linear_int_scratch_portable(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_portable(int64_t rounds);
-const CodeOrder* code_order_portable(int64_t tokens);  // None, for any number of tokens.
+const QuantizedLayout* quantized_layout_portable(int64_t tokens);  // None, for any number of tokens.
 
 #ifdef TANDEM_KERNELS_X86
 extern const KernelTable kAvx2Kernels;
@@ -30,13 +30,13 @@ extern const KernelTable kAvx512VnniKernels;
 void linear_int_avx512vnni(const LinearTask& task);
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_avx512vnni(int64_t rounds);
-const CodeOrder* code_order_avx512vnni(int64_t tokens);
+const QuantizedLayout* code_order_avx512vnni(int64_t tokens);
 
 extern const KernelTable kAmxKernels;
 void linear_int_amx(const LinearTask& task);
 uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_amx(int64_t rounds);
-const CodeOrder* code_order_amx(int64_t tokens);
+const QuantizedLayout* quantized_layout_amx(int64_t tokens);
 // Attention with codes. False, and nothing is done, if the tiles do not suit its shape.
 bool int_attention_amx(const AttentionTask& task);
 uint64_t int_attention_scratch_amx(int64_t tokens, int64_t group, int64_t dim);  // In floats.

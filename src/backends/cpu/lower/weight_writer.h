@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "artifact/head.h"
+#include "artifact/header.h"
 #include "base/atomic_file.h"
-#include "ir/weight_matrix.h"
+#include "numerics/weight_matrix.h"
 #include "tandem/status.h"
 
 namespace tandem::cpu {

@@ -23,7 +23,7 @@ struct CaptureState {
   int caught = -1;  // A file in memory: unlike a pipe, it never fills up and blocks the writer.
 };
 
-CaptureState& state() {
+CaptureState& capture_state() {
   static CaptureState* const instance = new CaptureState;
   return *instance;
 }
@@ -75,15 +75,15 @@ std::string restore(CaptureState& capture) {
 }  // namespace
 
 StdoutCapture::StdoutCapture() {
-  const std::lock_guard lock(state().mutex);
-  if (state().depth++ == 0) redirect(state());
+  const std::lock_guard lock(capture_state().mutex);
+  if (capture_state().depth++ == 0) redirect(capture_state());
 }
 
 StdoutCapture::~StdoutCapture() {
   std::string text;
   {
-    const std::lock_guard lock(state().mutex);
-    if (--state().depth == 0) text = restore(state());
+    const std::lock_guard lock(capture_state().mutex);
+    if (--capture_state().depth == 0) text = restore(capture_state());
   }
   // The sink may print: only now does that go where it should.
   for (size_t begin = 0; begin < text.size();) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/qnn/api/tensor_info.h"
-#include "ir/weight_matrix.h"
+#include "numerics/weight_matrix.h"
 #include "tandem/status.h"
 
 namespace tandem::qnn {

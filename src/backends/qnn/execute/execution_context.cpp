@@ -5,10 +5,10 @@
 #include <cstring>
 #include <new>
 
+#include "backends/interface/io_conversion.h"
+#include "backends/interface/method_memory.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "ir/border.h"
-#include "ir/method_memory.h"
 
 namespace tandem::qnn {
 namespace {

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
+#include "backends/interface/program.h"
 #include "backends/qnn/api/execution.h"
 #include "backends/qnn/execute/loaded_shards.h"
-#include "ir/program.h"
 #include "tandem/status.h"
 
 namespace tandem::qnn {

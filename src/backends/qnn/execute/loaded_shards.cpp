@@ -12,12 +12,12 @@ namespace tandem::qnn {
 namespace {
 
 ContextBinary binary_of(const Artifact& artifact, const Shard& shard) {
-  const DeviceInfo& device = artifact.head().device;
+  const DeviceInfo& device = artifact.header().device;
   return {artifact.bytes(shard.binary), device.weight_shared, device.arch, shard.checksum};
 }
 
 Status compare_checksums(const Artifact& artifact, ThreadPool& pool) {
-  const std::vector<Shard>& shards = artifact.head().shards;
+  const std::vector<Shard>& shards = artifact.header().shards;
   std::vector<uint8_t> damaged(shards.size(), 0);
   pool.run(static_cast<int64_t>(shards.size()), [&](int64_t i, int) {
     const Shard& shard = shards[static_cast<size_t>(i)];
@@ -33,7 +33,7 @@ Status compare_checksums(const Artifact& artifact, ThreadPool& pool) {
 }
 
 Result<std::vector<BinaryInfo>> describe(const Artifact& artifact, const Library& library) {
-  const ArtifactHead& head = artifact.head();
+  const ArtifactHeader& head = artifact.header();
   std::vector<BinaryInfo> binaries;
   for (const Shard& shard : head.shards) {
     auto info = read_binary_info(library, artifact.bytes(shard.binary));
@@ -144,7 +144,7 @@ Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const
 }
 
 Status load_shards(const Artifact& artifact, ThreadPool& pool, LoadedShards& loaded) {
-  const ArtifactHead& head = artifact.head();
+  const ArtifactHeader& head = artifact.header();
   loaded.artifact = &artifact;
   TANDEM_TRY(compare_checksums(artifact, pool));
   TANDEM_ASSIGN(const std::vector<BinaryInfo> binaries, describe(artifact, *loaded.device->backend()->library()));

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "backends/interface/method_memory.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "ir/method_memory.h"
 
 namespace tandem::qnn {
 namespace {

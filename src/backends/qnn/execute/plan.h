@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "artifact/head.h"
+#include "artifact/header.h"
 #include "backends/qnn/api/binary_info.h"
 #include "ir/graph.h"
 #include "tandem/status.h"

@@ -6,10 +6,10 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "backends/interface/method_memory.h"
 #include "backends/qnn/api/log.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "ir/method_memory.h"
 
 namespace tandem::qnn {
 namespace {
@@ -89,11 +89,11 @@ Status check_target(const DeviceInfo& compiled, const Platform& platform, const 
   return ok_status();
 }
 
-uint64_t memory_needed(const ArtifactHead& head) {
+uint64_t memory_needed(const ArtifactHeader& header) {
   uint64_t bytes = 0;
-  for (const Shard& shard : head.shards) bytes = saturating_add(bytes, shard.binary.size);
+  for (const Shard& shard : header.shards) bytes = saturating_add(bytes, shard.binary.size);
   std::unordered_set<std::string_view> states;
-  for (const ir::Graph& method : head.methods) {
+  for (const ir::Graph& method : header.methods) {
     for (const ir::Tensor& tensor : method.tensors) {
       const bool is_state = tensor.role == ir::TensorRole::kState;
       if (!is_state && tensor.role != ir::TensorRole::kInput && tensor.role != ir::TensorRole::kOutput) continue;
@@ -104,8 +104,8 @@ uint64_t memory_needed(const ArtifactHead& head) {
   return bytes;
 }
 
-Status check_memory(const ArtifactHead& head, const Platform& platform) {
-  const uint64_t needed = memory_needed(head);
+Status check_memory(const ArtifactHeader& header, const Platform& platform) {
+  const uint64_t needed = memory_needed(header);
   if (needed <= platform.available_memory) return ok_status();
   return resource_exhausted(
       "the model needs {} MB and {} MB are free; close other programs, or compile it with a shorter --context or a "

@@ -2,7 +2,7 @@
 // number at best and a crash at worst.
 #pragma once
 
-#include "artifact/head.h"
+#include "artifact/header.h"
 #include "backends/qnn/api/backend.h"
 #include "backends/qnn/execute/platform.h"
 #include "tandem/status.h"
@@ -17,8 +17,8 @@ Status check_versions(const DeviceInfo& compiled, const abi::Version& core, cons
 // emulator.
 Status check_target(const DeviceInfo& compiled, const Platform& platform, const ChipInfo& chip);
 
-// Bytes for the binaries and for the memory of one session (states, inputs and outputs), as the head tells.
-uint64_t memory_needed(const ArtifactHead& head);
-Status check_memory(const ArtifactHead& head, const Platform& platform);
+// Bytes for the binaries and for the memory of one session (states, inputs and outputs), as the header tells.
+uint64_t memory_needed(const ArtifactHeader& header);
+Status check_memory(const ArtifactHeader& header, const Platform& platform);
 
 }  // namespace tandem::qnn

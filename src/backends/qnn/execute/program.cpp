@@ -50,24 +50,24 @@ void prepare(const QnnOptions& options, const Platform& platform, LoadedShards& 
 
 Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPool& pool, const QnnOptions& options,
                                               const Platform& platform) {
-  const ArtifactHead& head = artifact.head();
-  if (head.shards.empty()) {
-    return corrupt("the file is for the back end \"{}\" and has no compiled shards; compile it again", head.backend);
+  const ArtifactHeader& header = artifact.header();
+  if (header.shards.empty()) {
+    return corrupt("the file is for the back end \"{}\" and has no compiled shards; compile it again", header.backend);
   }
   if (options.rpc_polling_us > kMaxRpcPollingUs) {
     return invalid_argument("an RPC polling time of {} us is too long; give 0 (off) to {}", options.rpc_polling_us,
                             kMaxRpcPollingUs);
   }
-  // What the head alone tells comes first: it needs no library.
-  if (platform.emulator) TANDEM_TRY(check_target(head.device, platform, {}));
-  TANDEM_TRY(check_memory(head, platform));
+  // What the header alone tells comes first: it needs no library.
+  if (platform.emulator) TANDEM_TRY(check_target(header.device, platform, {}));
+  TANDEM_TRY(check_memory(header, platform));
   SearchOptions search;
   search.path = options.libraries;
   TANDEM_ASSIGN(const std::shared_ptr<const Library> library, Library::load(search));
-  TANDEM_TRY(check_versions(head.device, library->core_version(), library->htp_version(), library->path()));
+  TANDEM_TRY(check_versions(header.device, library->core_version(), library->htp_version(), library->path()));
   auto loaded = std::make_shared<LoadedShards>();
   loaded->pool = &pool;
-  TANDEM_ASSIGN(loaded->device, process_device(library, head.device, platform, options.signed_pd));
+  TANDEM_ASSIGN(loaded->device, process_device(library, header.device, platform, options.signed_pd));
   prepare(options, platform, *loaded);
   TANDEM_TRY(load_shards(artifact, pool, *loaded));
   return std::unique_ptr<Program>(std::make_unique<QnnProgram>(std::move(loaded)));

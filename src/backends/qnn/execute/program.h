@@ -13,10 +13,10 @@
 #include <string>
 
 #include "artifact/reader.h"
+#include "backends/interface/program.h"
 #include "backends/qnn/api/power.h"
 #include "backends/qnn/execute/platform.h"
 #include "base/thread_pool.h"
-#include "ir/program.h"
 #include "tandem/status.h"
 
 namespace tandem::qnn {

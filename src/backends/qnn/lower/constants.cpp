@@ -5,9 +5,9 @@
 #include <cstring>
 #include <span>
 
+#include "backends/interface/io_conversion.h"
 #include "base/error.h"
 #include "base/half.h"
-#include "ir/border.h"
 
 namespace tandem::qnn {
 namespace {
@@ -20,7 +20,8 @@ void release(std::vector<T>& values) {
   std::vector<T>().swap(values);
 }
 
-// A constant in the dtype and encoding of an IR tensor, whose numbers are encoded as everywhere else (ir/border.h).
+// A constant in the dtype and encoding of an IR tensor, whose numbers are encoded as everywhere else
+// (backends/interface/io_conversion.h).
 struct Encoded {
   TensorSpec spec;
   std::vector<uint8_t> bytes;

@@ -79,7 +79,7 @@ Status GraphLowering::lower_op() {
       return unsupported("HTP has no such op, and the values between its parts have no encodings; split it first");
     case OpKind::kStoreKv:
     case OpKind::kAttention:
-    case OpKind::kCodeAttention:
+    case OpKind::kQuantizedAttention:
     case OpKind::kMaskToFloat:
       return unsupported("HTP graphs do not update their caches; expand attention into matmul and softmax first");
   }

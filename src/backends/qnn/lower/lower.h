@@ -17,7 +17,7 @@
 #include "backends/qnn/api/context.h"
 #include "backends/qnn/api/graph.h"
 #include "ir/graph.h"
-#include "ir/weight_matrix.h"
+#include "numerics/weight_matrix.h"
 #include "tandem/status.h"
 
 namespace tandem::qnn {

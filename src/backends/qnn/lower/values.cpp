@@ -154,11 +154,11 @@ Result<TensorRef> Values::get(TensorId id, const Layout& layout) {
 Status Values::alias(TensorId to, TensorId from) {
   // An output of the graph has a tensor of its own: a copy of one that is there, or made by finish() from another
   // layout.
-  const Layout at_border = border(to);
+  const Layout at_io = border(to);
   const bool is_output = graph_.at(to).role == TensorRole::kOutput;
   for (const Form& form : std::vector<Form>(forms_[static_cast<size_t>(from)])) {
-    if (is_output && form.layout == at_border) {
-      TANDEM_TRY(make(to, at_border, form.ref, false).status());
+    if (is_output && form.layout == at_io) {
+      TANDEM_TRY(make(to, at_io, form.ref, false).status());
     } else {
       forms_[static_cast<size_t>(to)].push_back(form);
     }

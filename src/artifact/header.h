@@ -1,0 +1,150 @@
+// What an artifact says of itself, as plain data. Readers fill it from the file, the compiler fills it for the writer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tandem {
+
+inline constexpr uint32_t kArtifactVersion = 1;
+// Segments start at multiples of this: whole pages also where pages are 16 KB (Android 15 and up).
+inline constexpr uint64_t kSegmentAlignment = 16384;
+// Parts inside a segment start at multiples of this: a cache line, and the widest vector register.
+inline constexpr uint64_t kPartAlignment = 64;
+
+struct Segment {
+  std::string name;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  uint64_t hash = 0;
+};
+
+// Bytes of a segment.
+struct Range {
+  uint32_t segment = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+// How a weight's numbers lie in memory. Stored in artifacts: only append.
+enum class WeightLayout : uint8_t {
+  kPanel16 = 0,  // backends/cpu/kernels/packed_matrix.h
+  kRows = 1,     // backends/cpu/kernels/row_table.h; int8 only
+};
+inline constexpr int kWeightLayoutCount = 2;
+std::string_view weight_layout_name(WeightLayout layout);
+
+struct WeightEntry {
+  std::string name;
+  WeightFormat format = WeightFormat::kF32;
+  WeightLayout layout = WeightLayout::kPanel16;
+  int block = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  Range data;
+  Range scales;
+  Range multipliers;
+
+  uint64_t bytes() const { return data.size + scales.size + multipliers.size; }
+};
+
+struct VectorEntry {
+  std::string name;
+  int64_t length = 0;
+  Range data;
+};
+
+struct ModelInfo {
+  std::string name;
+  std::string family;
+  std::string architecture;
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t max_positions = 0;
+  int64_t parameters = 0;
+};
+
+struct TextInfo {
+  bool has_tokenizer = false;
+  Range tokenizer;
+  std::string chat_template;
+  std::string bos_token;
+  std::string eos_token;
+  std::string special_tokens;  // The others, as a JSON object; may be empty.
+  std::string tool_template;   // For conversations with tools; empty: chat_template.
+  int32_t bos_id = -1;         // -1: none.
+  std::vector<int32_t> eos_ids;
+};
+
+struct GenerationDefaults {
+  bool do_sample = false;
+  float temperature = 1.0f;
+  int32_t top_k = 0;  // 0: no limit.
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float repetition_penalty = 1.0f;
+  int32_t max_new_tokens = 0;  // 0: until the context is full.
+};
+
+struct Metric {
+  std::string name;
+  double value = 0.0;
+};
+
+// A graph of a vendor's binary: the part of a method that its shard computes. Its inputs and outputs have the names of
+// tensors of the method's graph.
+struct ShardGraph {
+  std::string name;
+  std::string method;
+  // Rows per call. The header's graph takes one row whatever the method's tokens: it runs once for each row that is
+  // asked for.
+  int64_t tokens = 0;
+};
+
+// A run of layers compiled into one binary of a vendor's library. All shards together, in this order, are the methods.
+struct Shard {
+  std::string name;
+  Range binary;
+  uint64_t checksum = 0;
+  std::vector<ShardGraph> graphs;
+};
+
+// What a vendor's binaries were compiled for, and by what.
+struct DeviceInfo {
+  uint32_t soc_model = 0;
+  int32_t arch = 0;  // Hexagon architecture: 79.
+  int32_t vtcm_mb = 0;
+  bool weight_shared = false;
+  std::string core_version;  // "2.40.0"
+  std::string backend_version;
+  std::string build_id;
+  uint64_t spill_fill_bytes = 0;  // The most that any graph needs.
+};
+
+struct ArtifactHeader {
+  std::string producer;  // "tandem 0.1.0"
+  std::string target;    // "cpu"
+  std::string backend;   // "cpu"
+  ModelInfo model;
+  std::vector<Segment> segments;
+  std::vector<WeightEntry> weights;
+  std::vector<VectorEntry> vectors;
+  std::vector<ir::Graph> methods;
+  TextInfo text;
+  GenerationDefaults generation;
+  std::string recipe;
+  std::vector<Metric> metrics;
+  uint64_t checkpoint = 0;  // Fingerprint of the checkpoint; 0: not known.
+  DeviceInfo device;        // Of vendors' back ends.
+  std::vector<Shard> shards;
+};
+
+}  // namespace tandem

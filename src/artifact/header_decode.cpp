@@ -1,0 +1,339 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "artifact/header_codec.h"
+#include "artifact/limits.h"
+#include "artifact_generated.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "ir/verifier.h"
+
+namespace tandem {
+namespace {
+
+std::string string_of(const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); }
+
+// The name of one of many things.
+Result<std::string> name_of(const flatbuffers::String* s) {
+  if (s != nullptr && s->size() > kMaxNameBytes) {
+    return corrupt("a name is {} bytes long, and {} are possible", s->size(), kMaxNameBytes);
+  }
+  return string_of(s);
+}
+
+template <typename T>
+flatbuffers::uoffset_t size_of(const flatbuffers::Vector<T>* v) {
+  return v == nullptr ? 0 : v->size();
+}
+
+// An element of a list of numbers. FlatBuffers' verifier looks at the alignment of a list's length, not at that of its
+// elements, so a hostile header may have 8-byte numbers at any multiple of 4.
+template <typename T>
+T number_at(const flatbuffers::Vector<T>& v, flatbuffers::uoffset_t i) {
+  T value;
+  std::memcpy(&value, v.Data() + i * sizeof(T), sizeof(T));
+  return flatbuffers::EndianScalar(value);
+}
+
+template <typename T>
+Status at_most(const flatbuffers::Vector<T>* v, size_t limit, const char* what) {
+  if (size_of(v) > limit) return corrupt("the file has {} {}, and {} are possible", size_of(v), what, limit);
+  return ok_status();
+}
+
+// An enum that came as a byte; `count` is one past the last value we know.
+template <typename Enum>
+Result<Enum> enum_of(uint8_t value, int count, const char* what) {
+  if (value >= count) return unsupported("{} {} is unknown to this version; use a newer tandem", what, value);
+  return static_cast<Enum>(value);
+}
+
+class Decoder {
+ public:
+  Decoder(const fbs::Header& header, uint64_t data_end) : in_(header), data_end_(data_end) {}
+
+  Result<ArtifactHeader> run() {
+    out_.producer = string_of(in_.producer());
+    out_.target = string_of(in_.target());
+    out_.backend = string_of(in_.backend());
+    out_.recipe = string_of(in_.recipe());
+    TANDEM_TRY(segments());
+    TANDEM_TRY(weights());
+    TANDEM_TRY(vectors());
+    TANDEM_TRY(model());
+    TANDEM_TRY(text());
+    TANDEM_TRY(generation());
+    TANDEM_TRY(at_most(in_.methods(), kMaxMethods, "methods"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.methods()); ++i) TANDEM_TRY(method(*in_.methods()->Get(i)));
+    if (out_.methods.empty()) return corrupt("the file has no methods");
+    out_.checkpoint = in_.checkpoint();
+    TANDEM_TRY(shards());
+    TANDEM_TRY(at_most(in_.metrics(), kMaxMetrics, "metrics"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.metrics()); ++i) {
+      const auto* metric = in_.metrics()->Get(i);
+      TANDEM_ASSIGN(std::string name, name_of(metric->name()));
+      out_.metrics.push_back({std::move(name), metric->value()});
+    }
+    return std::move(out_);
+  }
+
+ private:
+  Status segments() {
+    TANDEM_TRY(at_most(in_.segments(), kMaxSegments, "segments"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.segments()); ++i) {
+      const auto* s = in_.segments()->Get(i);
+      TANDEM_ASSIGN(std::string name, name_of(s->name()));
+      Segment segment{std::move(name), s->offset(), s->size(), s->hash()};
+      if (segment.offset % kSegmentAlignment != 0 || !range_inside(segment.offset, segment.size, data_end_) ||
+          segment.offset == 0) {
+        return corrupt("segment \"{}\" lies outside the file", segment.name);
+      }
+      out_.segments.push_back(std::move(segment));
+    }
+    // By offset: each must end before the next begins.
+    std::vector<const Segment*> order;
+    for (const Segment& s : out_.segments) order.push_back(&s);
+    std::ranges::sort(order, {}, [](const Segment* s) { return s->offset; });
+    for (size_t i = 1; i < order.size(); ++i) {
+      if (order[i - 1]->offset + order[i - 1]->size > order[i]->offset) {
+        return corrupt("segments \"{}\" and \"{}\" overlap", order[i - 1]->name, order[i]->name);
+      }
+    }
+    return ok_status();
+  }
+
+  Result<Range> range(const fbs::Range* r, std::string_view name) const {
+    if (r == nullptr || r->size() == 0) return Range{};
+    if (r->segment() >= out_.segments.size() || r->offset() % kPartAlignment != 0 ||
+        !range_inside(r->offset(), r->size(), out_.segments[r->segment()].size)) {
+      return corrupt("the bytes of \"{}\" lie outside its segment", name);
+    }
+    return Range{r->segment(), r->offset(), r->size()};
+  }
+
+  Status weights() {
+    TANDEM_TRY(at_most(in_.weights(), kMaxWeights, "weights"));
+    std::unordered_set<std::string> names;
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.weights()); ++i) {
+      const auto* w = in_.weights()->Get(i);
+      WeightEntry entry;
+      TANDEM_ASSIGN(entry.name, name_of(w->name()));
+      if (!names.insert(entry.name).second) return corrupt("two weights are named \"{}\"", entry.name);
+      TANDEM_ASSIGN(entry.format, enum_of<WeightFormat>(w->format(), kWeightFormatCount, "weight format"));
+      TANDEM_ASSIGN(entry.layout, enum_of<WeightLayout>(w->layout(), kWeightLayoutCount, "weight layout"));
+      entry.block = w->block();
+      entry.rows = w->rows();
+      entry.cols = w->cols();
+      if (entry.rows < 1 || entry.rows > kMaxDim || entry.cols < 1 || entry.cols > kMaxDim) {
+        return corrupt("weight \"{}\" has the shape [{}, {}]", entry.name, entry.rows, entry.cols);
+      }
+      TANDEM_ASSIGN(entry.data, range(w->data(), entry.name));
+      TANDEM_ASSIGN(entry.scales, range(w->scales(), entry.name));
+      TANDEM_ASSIGN(entry.multipliers, range(w->multipliers(), entry.name));
+      out_.weights.push_back(std::move(entry));
+    }
+    return ok_status();
+  }
+
+  Status vectors() {
+    TANDEM_TRY(at_most(in_.vectors(), kMaxWeights, "vectors"));
+    std::unordered_set<std::string> names;
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.vectors()); ++i) {
+      const auto* v = in_.vectors()->Get(i);
+      VectorEntry entry;
+      TANDEM_ASSIGN(entry.name, name_of(v->name()));
+      if (!names.insert(entry.name).second) return corrupt("two vectors are named \"{}\"", entry.name);
+      entry.length = v->length();
+      TANDEM_ASSIGN(entry.data, range(v->data(), entry.name));
+      if (entry.length < 1 || entry.data.size / sizeof(float) != static_cast<uint64_t>(entry.length) ||
+          entry.data.size % sizeof(float) != 0) {
+        return corrupt("vector \"{}\" does not have {} numbers", entry.name, entry.length);
+      }
+      out_.vectors.push_back(std::move(entry));
+    }
+    return ok_status();
+  }
+
+  Status model() {
+    const auto* m = in_.model();
+    if (m == nullptr) return corrupt("the file does not describe its model");
+    out_.model = {string_of(m->name()), string_of(m->family()), string_of(m->architecture()),
+                  m->vocab_size(),      m->hidden_size(),       m->layers(),
+                  m->heads(),           m->kv_heads(),          m->head_dim(),
+                  m->max_positions(),   m->parameters()};
+    if (out_.model.vocab_size < 1) return corrupt("the model has a vocabulary of {}", out_.model.vocab_size);
+    return ok_status();
+  }
+
+  Status text() {
+    const auto* t = in_.text();
+    if (t == nullptr) return ok_status();
+    TextInfo& text = out_.text;
+    text.has_tokenizer = t->has_tokenizer();
+    TANDEM_ASSIGN(text.tokenizer, range(t->tokenizer(), "tokenizer"));
+    if (text.has_tokenizer && text.tokenizer.size == 0) return corrupt("the tokenizer has no bytes");
+    text.chat_template = string_of(t->chat_template());
+    text.bos_token = string_of(t->bos_token());
+    text.eos_token = string_of(t->eos_token());
+    text.special_tokens = string_of(t->special_tokens());
+    text.tool_template = string_of(t->tool_template());
+    text.bos_id = t->bos_id();
+    TANDEM_TRY(at_most(t->eos_ids(), kMaxStopTokens, "end tokens"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(t->eos_ids()); ++i) text.eos_ids.push_back(t->eos_ids()->Get(i));
+    return ok_status();
+  }
+
+  Status generation() {
+    const auto* g = in_.generation();
+    if (g == nullptr) return ok_status();
+    out_.generation = {g->do_sample(), g->temperature(),        g->top_k(),         g->top_p(),
+                       g->min_p(),     g->repetition_penalty(), g->max_new_tokens()};
+    const GenerationDefaults& d = out_.generation;
+    if (!std::isfinite(d.temperature) || !std::isfinite(d.top_p) || !std::isfinite(d.min_p) ||
+        !std::isfinite(d.repetition_penalty)) {
+      return corrupt("the generation defaults have a value that is not a number");
+    }
+    return ok_status();
+  }
+
+  Status method(const fbs::Method& m) {
+    ir::Graph graph;
+    TANDEM_ASSIGN(graph.name, name_of(m.name()));
+    graph.tokens = m.tokens();
+    graph.context = m.context();
+    TANDEM_TRY(at_most(m.tensors(), kMaxGraph, "tensors in a method"));
+    TANDEM_TRY(at_most(m.ops(), kMaxGraph, "ops in a method"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(m.tensors()); ++i) {
+      TANDEM_ASSIGN(ir::Tensor t, tensor(*m.tensors()->Get(i)));
+      graph.tensors.push_back(std::move(t));
+    }
+    for (flatbuffers::uoffset_t i = 0; i < size_of(m.ops()); ++i) {
+      TANDEM_ASSIGN(ir::Op op, this->op(*m.ops()->Get(i)));
+      graph.ops.push_back(std::move(op));
+    }
+    for (const ir::Graph& other : out_.methods) {
+      if (other.name == graph.name) return corrupt("two methods are named \"{}\"", graph.name);
+    }
+    TANDEM_TRY(ir::verify(graph));
+    TANDEM_TRY(constants(graph));
+    out_.methods.push_back(std::move(graph));
+    return ok_status();
+  }
+
+  Status shards() {
+    TANDEM_TRY(at_most(in_.shards(), kMaxShards, "shards"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.shards()); ++i) {
+      const auto* s = in_.shards()->Get(i);
+      Shard shard;
+      TANDEM_ASSIGN(shard.name, name_of(s->name()));
+      TANDEM_ASSIGN(shard.binary, range(s->binary(), shard.name));
+      if (shard.binary.size == 0) return corrupt("shard \"{}\" has no bytes", shard.name);
+      shard.checksum = s->checksum();
+      TANDEM_TRY(at_most(s->graphs(), kMaxMethods, "graphs in a shard"));
+      for (flatbuffers::uoffset_t g = 0; g < size_of(s->graphs()); ++g) {
+        const auto* graph = s->graphs()->Get(g);
+        TANDEM_ASSIGN(std::string name, name_of(graph->name()));
+        TANDEM_ASSIGN(std::string method, name_of(graph->method()));
+        if (graph->tokens() < 1 || graph->tokens() > kMaxDim) {
+          return corrupt("shard \"{}\" has a graph of {} tokens", shard.name, graph->tokens());
+        }
+        shard.graphs.push_back({std::move(name), std::move(method), graph->tokens()});
+      }
+      out_.shards.push_back(std::move(shard));
+    }
+    if (const auto* d = in_.device(); d != nullptr) {
+      TANDEM_ASSIGN(std::string core_version, name_of(d->core_version()));
+      TANDEM_ASSIGN(std::string backend_version, name_of(d->backend_version()));
+      TANDEM_ASSIGN(std::string build_id, name_of(d->build_id()));
+      out_.device = {d->soc_model(),
+                     d->arch(),
+                     d->vtcm_mb(),
+                     d->weight_shared(),
+                     std::move(core_version),
+                     std::move(backend_version),
+                     std::move(build_id),
+                     d->spill_fill_bytes()};
+    }
+    return ok_status();
+  }
+
+  static Result<ir::Tensor> tensor(const fbs::Tensor& t) {
+    ir::Tensor tensor;
+    TANDEM_ASSIGN(tensor.name, name_of(t.name()));
+    TANDEM_ASSIGN(tensor.role, enum_of<ir::TensorRole>(t.role(), ir::kTensorRoleCount, "tensor role"));
+    TANDEM_ASSIGN(tensor.dtype, enum_of<DType>(t.dtype(), kDTypeCount, "dtype"));
+    if (size_of(t.shape()) > kMaxDims) {
+      return corrupt("tensor \"{}\" has {} dimensions, and 1 to {} are possible", tensor.name, size_of(t.shape()),
+                     kMaxDims);
+    }
+    for (flatbuffers::uoffset_t i = 0; i < size_of(t.shape()); ++i) tensor.shape.push_back(number_at(*t.shape(), i));
+    TANDEM_ASSIGN(tensor.encoding.kind, enum_of<ir::EncodingKind>(t.encoding(), ir::kEncodingKindCount, "encoding"));
+    tensor.encoding.scale = t.scale();
+    tensor.encoding.zero_point = t.zero_point();
+    TANDEM_ASSIGN(tensor.format, enum_of<WeightFormat>(t.format(), kWeightFormatCount, "weight format"));
+    tensor.block = t.block();
+    return tensor;
+  }
+
+  static Result<ir::Op> op(const fbs::Op& o) {
+    ir::Op op;
+    TANDEM_ASSIGN(op.kind, enum_of<ir::OpKind>(o.kind(), ir::kOpKindCount, "op"));
+    TANDEM_TRY(at_most(o.inputs(), kMaxOpTensors, "inputs of an op"));
+    TANDEM_TRY(at_most(o.outputs(), kMaxOpTensors, "outputs of an op"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(o.inputs()); ++i) op.inputs.push_back(o.inputs()->Get(i));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(o.outputs()); ++i) op.outputs.push_back(o.outputs()->Get(i));
+    const bool quantizes = o.quantize_input() || o.int16_input();
+    op.attributes = {o.eps(),         o.weight_offset(), o.factor(), o.softcap(),     o.head_dim(),
+                     o.interleaved(), o.window(),        quantizes,  o.transpose_b(), o.on_host(),
+                     o.int16_input(), o.axis(),          o.begin(),  o.candidates()};
+    return op;
+  }
+
+  // Every weight and vector that the graph names is in the file, with the shape and format that the graph expects. A
+  // vendor's binaries have theirs inside: there, what is absent is no error, and the back end says what it misses.
+  Status constants(const ir::Graph& graph) const {
+    std::unordered_map<std::string_view, const WeightEntry*> weights;
+    for (const WeightEntry& w : out_.weights) weights[w.name] = &w;
+    std::unordered_map<std::string_view, const VectorEntry*> vectors;
+    for (const VectorEntry& v : out_.vectors) vectors[v.name] = &v;
+    for (const ir::Tensor& t : graph.tensors) {
+      if (t.role == ir::TensorRole::kWeight) {
+        const auto it = weights.find(t.name);
+        if (it == weights.end() && size_of(in_.shards()) > 0) continue;
+        if (it == weights.end()) return corrupt("method \"{}\" needs the absent weight \"{}\"", graph.name, t.name);
+        const WeightEntry& w = *it->second;
+        if (w.rows != t.shape[0] || w.cols != t.shape[1] || w.format != t.format || w.block != t.block) {
+          return corrupt("weight \"{}\" is not what method \"{}\" needs", t.name, graph.name);
+        }
+      } else if (t.role == ir::TensorRole::kVector) {
+        const auto it = vectors.find(t.name);
+        if (it == vectors.end() && size_of(in_.shards()) > 0) continue;
+        if (it == vectors.end()) return corrupt("method \"{}\" needs the absent vector \"{}\"", graph.name, t.name);
+        if (it->second->length != t.shape[0]) {
+          return corrupt("vector \"{}\" is not what method \"{}\" needs", t.name, graph.name);
+        }
+      }
+    }
+    return ok_status();
+  }
+
+  const fbs::Header& in_;
+  uint64_t data_end_;
+  ArtifactHeader out_;
+};
+
+}  // namespace
+
+Result<ArtifactHeader> decode_header(std::span<const uint8_t> bytes, uint64_t data_end) {
+  if (bytes.size() > kMaxHeaderBytes) return corrupt("a header of {} bytes is too large", bytes.size());
+  // A table that is written once takes 8 bytes and more: with this limit nothing is gained by naming one many times.
+  const auto max_tables = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 1);
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), /*max_depth=*/16, max_tables);
+  if (!verifier.VerifyBuffer<fbs::Header>(nullptr)) return corrupt("the header is not a valid FlatBuffer");
+  return Decoder(*flatbuffers::GetRoot<fbs::Header>(bytes.data()), data_end).run();
+}
+
+}  // namespace tandem

@@ -1,0 +1,92 @@
+// The place of the largest logit without logits in memory, for greedy decoding: tasks compute a few panels of the
+// vocabulary's matrix at a time in their own memory, do there what the ops behind it do, and keep the largest. A logit
+// does not depend on the panels beside it, so the token is the one that the whole row would give, to the bit.
+#include <algorithm>
+#include <limits>
+#include <mutex>
+
+#include "backends/cpu/execute/step_runner.h"
+#include "backends/interface/io_conversion.h"
+
+namespace tandem::cpu {
+namespace {
+
+using ir::Op;
+using ir::OpKind;
+using ir::TensorId;
+using ir::TensorRole;
+
+struct Best {
+  float value = -std::numeric_limits<float>::infinity();
+  int64_t place = -1;
+
+  // Never takes NaN, nor -infinity.
+  void join(const Best& other) {
+    if (other.value > value || (other.value == value && other.place < place)) *this = other;
+  }
+};
+
+bool may_follow(OpKind kind) { return kind == OpKind::kScale || kind == OpKind::kSoftcap || kind == OpKind::kConvert; }
+
+}  // namespace
+
+// Ops that treat each logit on its own may follow the matrix, up to the one output; anything else needs the row.
+void find_head(MethodPlan& plan) {
+  const ir::Graph& graph = *plan.graph;
+  size_t head = graph.ops.size();
+  while (head > 0 && may_follow(graph.ops[head - 1].kind)) --head;
+  if (head == 0 || graph.ops[--head].kind != OpKind::kLinear) return;
+  const auto step = std::ranges::find_if(plan.steps, [&](const Step& s) {
+    return s.kind == Step::Kind::kLinear && s.tail && s.ops.size() == 1 && s.ops[0] == head;
+  });
+  if (step == plan.steps.end()) return;
+  std::vector<uint32_t> behind;
+  TensorId last = graph.ops[head].outputs[0];
+  for (size_t i = head + 1; i < graph.ops.size(); ++i) {
+    if (graph.at(last).role != TensorRole::kActivation || graph.ops[i].inputs[0] != last) return;
+    last = graph.ops[i].outputs[0];
+    const bool keeps = graph.ops[i].kind == OpKind::kConvert && graph.at(last).dtype == DType::kF32;
+    if (!keeps) behind.push_back(static_cast<uint32_t>(i));
+  }
+  const ir::Tensor& logits = graph.at(last);
+  if (logits.role != TensorRole::kOutput || logits.name != "logits") return;
+  if (logits.shape.back() > std::numeric_limits<int32_t>::max()) return;
+  plan.lm_head_step = step - plan.steps.begin();
+  plan.head_ops = std::move(behind);
+  plan.scratch = std::max(plan.scratch, plan.linear_scratch + uint64_t{kHeadRows} * sizeof(float));
+}
+
+int32_t StepRunner::argmax_token(Rows rows) {
+  const Op& head = graph_.ops[plan_.steps[static_cast<size_t>(plan_.lm_head_step)].ops[0]];
+  const PackedMatrix& matrix = weight_of(head);
+  const QuantizedRows input = quantized(head, rows.count);
+  const int64_t panels = matrix.panels(), tasks = linear_tasks(panels, matrix.cols, rows.count);
+  Best best;
+  std::mutex joining;
+  pool_.run(tasks, [&](int64_t task, int thread) {
+    auto* const y = reinterpret_cast<float*>(scratch(thread) + plan_.linear_scratch);
+    Best mine;
+    const int64_t end = panels * (task + 1) / tasks;
+    for (int64_t begin = panels * task / tasks; begin < end; begin += kHeadPanels) {
+      const int64_t to = std::min(begin + kHeadPanels, end), first = begin * kPanelRows;
+      const int64_t count = std::min(to * kPanelRows, matrix.rows) - first;
+      linear_panels(head, begin, to, rows, input, thread, y, count);
+      for (const uint32_t index : plan_.head_ops) {
+        const Op& op = graph_.ops[index];
+        const ir::Tensor& out = graph_.at(op.outputs[0]);
+        switch (op.kind) {
+          case OpKind::kScale: kernels_.scale(y, op.attributes.factor, count, y); break;
+          case OpKind::kSoftcap: kernels_.softcap(y, op.attributes.factor, count, y); break;
+          default: ir::round_row(out.dtype, out.encoding, y, count); break;
+        }
+      }
+      const int64_t place = kernels_.argmax(y, count);
+      mine.join({y[place], first + place});
+    }
+    const std::lock_guard lock(joining);
+    best.join(mine);
+  });
+  return static_cast<int32_t>(best.place);
+}
+
+}  // namespace tandem::cpu

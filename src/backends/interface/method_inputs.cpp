@@ -1,0 +1,103 @@
+#include "backends/interface/method_inputs.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+
+#include "base/error.h"
+
+namespace tandem::ir {
+namespace {
+
+constexpr std::string_view kWindowMask = "window_mask.", kRopeRows = "rope_rows.";
+
+// The number behind the prefix, if the name is made so.
+std::optional<int64_t> number_behind(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  int64_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, number);
+  if (error != std::errc() || rest != end || number < 1) return std::nullopt;
+  return number;
+}
+
+Status check_indices(const Graph& graph, TensorId id) {
+  const Tensor& t = graph.at(id);
+  if (t.dtype == DType::kI32 && t.shape == std::vector<int64_t>{graph.tokens}) return ok_status();
+  return unsupported("method \"{}\": the input \"{}\" is not i32 [{}]", graph.name, t.name, graph.tokens);
+}
+
+Status check_mask(const Graph& graph, MethodInputs& inputs, MaskInput& mask) {
+  const Tensor& t = graph.at(mask.id);
+  const bool fits = t.shape == std::vector<int64_t>{graph.tokens, graph.context} ||
+                    t.shape == std::vector<int64_t>{graph.tokens, graph.context + graph.tokens};
+  if (!fits || (inputs.mask_columns != 0 && inputs.mask_columns != t.shape[1])) {
+    return corrupt("method \"{}\" has a mask that does not cover its context", graph.name);
+  }
+  inputs.mask_columns = t.shape[1];
+  mask.codes = mask_codes(t.dtype, t.encoding);
+  // Where own rows stand behind the slots, the mask is added as it is, and the difference of two infinities would be
+  // no number.
+  if (t.shape[1] > graph.context && dtype_is_float(t.dtype)) mask.codes = finite_mask_codes(t.dtype);
+  return ok_status();
+}
+
+}  // namespace
+
+std::string window_mask_name(int64_t window) { return fmt::format("{}{}", kWindowMask, window); }
+std::string rope_rows_name(int64_t limit) { return fmt::format("{}{}", kRopeRows, limit); }
+bool is_mask_name(std::string_view name) { return name == "mask" || number_behind(name, kWindowMask).has_value(); }
+
+Result<MethodInputs> MethodInputs::read(const Graph& graph) {
+  MethodInputs inputs;
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    const Tensor& t = graph.tensors[i];
+    const auto id = static_cast<TensorId>(i);
+    if (t.role != TensorRole::kInput) continue;
+    if (t.name == "tokens") {
+      inputs.tokens = id;
+    } else if (t.name == "positions") {
+      inputs.positions = id;
+    } else if (t.name == "mask") {
+      inputs.masks.push_back({id, 0, {}});
+    } else if (const auto window = number_behind(t.name, kWindowMask)) {
+      inputs.masks.push_back({id, *window, {}});
+    } else if (const auto limit = number_behind(t.name, kRopeRows); limit && inputs.rope_rows < 0) {
+      inputs.rope_rows = id;
+      inputs.rope_limit = *limit;
+    } else {
+      return unsupported("method \"{}\" wants the input \"{}\", which this run time does not know; use a newer tandem",
+                         graph.name, t.name);
+    }
+  }
+  if (inputs.tokens < 0 || inputs.positions < 0 || inputs.masks.empty()) {
+    return corrupt("method \"{}\" lacks one of tokens, positions and mask", graph.name);
+  }
+  TANDEM_TRY(check_indices(graph, inputs.tokens));
+  TANDEM_TRY(check_indices(graph, inputs.positions));
+  if (inputs.rope_rows >= 0) TANDEM_TRY(check_indices(graph, inputs.rope_rows));
+  for (MaskInput& mask : inputs.masks) TANDEM_TRY(check_mask(graph, inputs, mask));
+  return inputs;
+}
+
+void fill_inputs(const Graph& graph, const MethodInputs& inputs, const CallTokens& call, const Bindings& bindings) {
+  const auto buffer = [&](TensorId id) { return bindings.data[static_cast<size_t>(id)]; };
+  auto* const tokens = static_cast<int32_t*>(buffer(inputs.tokens));
+  auto* const positions = static_cast<int32_t*>(buffer(inputs.positions));
+  auto* const rope_rows = inputs.rope_rows < 0 ? nullptr : static_cast<int32_t*>(buffer(inputs.rope_rows));
+  const auto count = static_cast<int64_t>(call.tokens.size());
+  for (int64_t i = 0; i < graph.tokens; ++i) {
+    const bool real = i < count;
+    tokens[i] = real ? call.tokens[static_cast<size_t>(i)] : 0;
+    positions[i] = real ? static_cast<int32_t>(call.position + i) : -1;
+    if (rope_rows == nullptr) continue;
+    rope_rows[i] = real ? static_cast<int32_t>(call.position + i + (call.is_long ? graph.context : 0)) : 0;
+  }
+  for (const MaskInput& mask : inputs.masks) {
+    const MaskShape shape{graph.tokens, inputs.mask_columns, graph.context, call.position, count, mask.window};
+    fill_mask(graph.at(mask.id).dtype, shape, mask.codes, buffer(mask.id));
+  }
+}
+
+}  // namespace tandem::ir

@@ -1,0 +1,48 @@
+// What runs graphs: a back end's loaded methods, or the reference interpreter. The runtime knows only this.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ir/graph.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+// Memory for one call of a method: for each tensor of its graph that is an input, an output or a state, a pointer to
+// dtype_bytes(dtype, elements) bytes, 64-byte aligned. Other entries are null.
+struct Bindings {
+  std::vector<void*> data;  // By TensorId.
+  // Which rows of the outputs the caller will read. A back end may leave the others unwritten.
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  // Only for methods of which Program::computes_argmax() is true, with one row: the place of that row's largest logit
+  // is written there, the first one's if there are several, -1 if no logit is above -infinity (NaN is not). "logits"
+  // may be left unwritten then.
+  int32_t* best = nullptr;
+};
+
+// Scratch memory of one caller. Not for two threads at once; make one per session.
+class ExecutionContext {
+ public:
+  virtual ~ExecutionContext() = default;
+  // A failed call may leave states and outputs half-written; nothing outside the bindings is touched.
+  virtual Status run(size_t method, const Bindings& bindings) = 0;
+};
+
+// Loaded methods that share weights. Immutable; contexts of one program may run at the same time.
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual size_t method_count() const = 0;
+  virtual const ir::Graph& method(size_t index) const = 0;
+  virtual Result<std::unique_ptr<ExecutionContext>> new_context() = 0;
+  // Whether a method can be asked for the place of the largest logit alone (Bindings::best).
+  virtual bool computes_argmax(size_t) const { return false; }
+  // Memory for a session's inputs, outputs and states that the device reads and writes without copies. Null where any
+  // memory does. It must outlive the execution contexts that it is bound to.
+  virtual std::shared_ptr<uint8_t> allocate_shared(uint64_t) { return nullptr; }
+};
+
+}  // namespace tandem

@@ -1,0 +1,392 @@
+#include "backends/qnn/compile/compile_npu.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "artifact/reader.h"
+#include "artifact/writer.h"
+#include "backends/interface/method_memory.h"
+#include "backends/qnn/api/library.h"
+#include "backends/qnn/compile/estimate_html.h"
+#include "backends/qnn/compile/estimate_report.h"
+#include "backends/qnn/compile/graph_variant.h"
+#include "backends/qnn/compile/relative_estimates.h"
+#include "backends/qnn/compile/shard_processes.h"
+#include "backends/qnn/compile/tune_graphs.h"
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/version.h"
+#include "compiler/calibration/calibrate.h"
+#include "compiler/calibration/calibration_input.h"
+#include "compiler/segment_writer.h"
+#include "compiler/source_hash.h"
+#include "compiler/stage_timer.h"
+#include "compiler/target_rules.h"
+#include "quant/calibration_report.h"
+
+namespace tandem {
+namespace {
+
+// What a worker takes: the library and the checkpoint's pages, and for each byte of its binary so many while it
+// compiles (docs/performance.md).
+constexpr uint64_t kWorkerBase = uint64_t{150} << 20;
+constexpr uint64_t kWorkerFactor = 10;
+
+class NpuCompiler {
+ public:
+  explicit NpuCompiler(CompileJob& job)
+      : job_(job), npu_(job.options().npu), pool_(job.options().threads), stages_(job.report()) {}
+
+  Status run() {
+    TANDEM_TRY(plan());
+    TANDEM_ASSIGN(const std::string work_key, key());
+    TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job_.output(), work_key));
+    if (Status status = work_in(work); !status.ok()) return work.give_up(std::move(status).error());
+    work.remove();
+    return ok_status();
+  }
+
+ private:
+  Status work_in(WorkFolder& work) {
+    TANDEM_TRY(job_.check_disk(total_bytes_, work.finished_bytes()));
+    TANDEM_TRY(hash_sources());
+    TANDEM_TRY(make_encodings(work));
+    if (npu_.tune_graphs) TANDEM_TRY(tune(work));
+    job_.report().graphs = describe(form_.variant, job_.shapes(), shares_weights());
+    TANDEM_ASSIGN(methods_,
+                  build_static_methods(job_.plan(), job_.recipe(), form_, encodings_, job_.options().dump_ir));
+    methods_.pop_back();  // The one that the head is cut out of.
+    TANDEM_TRY(check_planned_head());
+    stages_.begin("weights of the CPU");
+    SegmentWriter writer(job_, file_, work, pool_);
+    TANDEM_ASSIGN(segments_, writer.finish_all());
+    report_.add(writer.report());
+    stages_.begin("shards");
+    TANDEM_TRY(finish_shards(work));
+    if (npu_.estimate) TANDEM_TRY(finish_estimates(work));
+    stages_.begin("file");
+    TANDEM_TRY(write_file(work));
+    stages_.end();
+    return ok_status();
+  }
+
+  // ---- Before any work ----
+
+  bool shares_weights() const {
+    return job_.target().shares_weights && npu_.share_weights && !npu_.emulator && job_.shapes().size() > 1;
+  }
+
+  Status plan() {
+    TANDEM_ASSIGN(worker_, find_worker(npu_.worker));
+    // A library that is absent or of another version is better found now than after the calibration.
+    TANDEM_ASSIGN(const auto library, qnn::Library::load(qnn::SearchOptions{.path = npu_.libraries}));
+    libraries_ = std::filesystem::absolute(library->path()).string();
+    build_id_ = library->build_id();
+    form_.shapes = job_.shapes();
+    form_.f16 = computes_in_f16(job_.recipe());
+    form_.variant = choose_graph_variant(job_.target(), job_.plan(), job_.recipe(), job_.shapes());
+    TANDEM_TRY(apply_attention_options(npu_.decode_attention, npu_.prefill_attention, job_.shapes(), form_.variant));
+    form_.trace = npu_.trace;
+    form_.embedding_on_host = embedding_on_host(job_.plan(), job_.recipe());
+    const size_t weight_sets = shares_weights() ? 1 : job_.shapes().size();
+    TANDEM_ASSIGN(shards_, plan_shards(job_.plan(), job_.recipe(), {npu_.shards, weight_sets}));
+    // Rescoring reads hundreds of rows for each token; each should be in one place.
+    job_.report().rescored = job_.recipe().rescore.value_or(0);
+    const WeightLayout layout = job_.report().rescored > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
+    TANDEM_ASSIGN(file_, plan_file({form_.embedding_on_host ? host_graph(job_.plan(), job_.recipe()) : ir::Graph()},
+                                   job_.tokenizer_blob(), layout));
+    total_bytes_ = file_.total_bytes();
+    for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
+    if (npu_.estimate && !job_.target().is_simulated) {
+      for (const ShardRange& shard : shards_) estimate_bytes_ += shard.estimated_bytes;
+    }
+    return ok_status();
+  }
+
+  // What the shards, and all of it, are made from.
+  Status hash_sources() {
+    SourceHash all;
+    all.add(job_.tokenizer_blob());
+    tell("reading the checkpoint");
+    for (const ShardRange& shard : shards_) {
+      if (job_.stopped()) return cancelled("stopped; the same command goes on where it was");
+      TANDEM_ASSIGN(const uint64_t source, hash_shard_source(job_.weights(), job_.plan(), shard));
+      sources_.push_back(source);
+      all.add(source);
+    }
+    source_ = all.value();
+    return ok_status();
+  }
+
+  // Everything that the finished parts depend on.
+  Result<std::string> key() const {
+    TANDEM_ASSIGN(const std::string calibration, calibration_key(job_.options().calibration));
+    Json methods = Json::array();
+    for (const MethodShape& shape : job_.shapes()) methods.push_back({shape.name, shape.tokens, shape.context});
+    Json shards = Json::array();
+    for (const ShardRange& shard : shards_) shards.push_back(shard.name);
+    return fmt::format("{} {:016x} {} {} {} {} {} shared {} graphs {} trace {} qnn {}", kVersion,
+                       job_.checkpoint().fingerprint(), job_.target().name, job_.recipe().to_json(), dump_json(methods),
+                       dump_json(shards), calibration, shares_weights(),
+                       npu_.tune_graphs ? "tuned" : form_.variant.to_json(), npu_.trace, libraries_);
+  }
+
+  // ---- Stages ----
+
+  void tell(const std::string& what) const {
+    if (job_.options().progress) job_.options().progress({what, done_bytes_, total_bytes_ + estimate_bytes_});
+  }
+
+  // ---- Encodings ----
+
+  Status make_encodings(WorkFolder& work) {
+    const CalibrationOptions& options = job_.options().calibration;
+    encodings_path_ = work.encodings_path();
+    if (!form_.f16) {
+      stages_.begin("calibration");
+      const FinishedSegment* finished = work.find("encodings", source_);
+      if (!options.import_encodings.empty()) {
+        TANDEM_ASSIGN(encodings_, EncodingTable::load(options.import_encodings));
+      } else if (finished != nullptr && is_intact(encodings_path_, *finished)) {
+        TANDEM_ASSIGN(encodings_, EncodingTable::load(encodings_path_));
+        ++job_.report().segments_reused;
+      } else {
+        TANDEM_ASSIGN(std::vector<std::vector<int32_t>> samples, read_calibration_samples(job_));
+        CalibrationJob job{job_.plan(),          job_.weights(),     job_.recipe(),           options.method,
+                           options.method_given, std::move(samples), job_.options().progress, job_.options().stop};
+        TANDEM_ASSIGN(Calibration calibration, calibrate(job, pool_));
+        encodings_ = std::move(calibration.table);
+        page_.histograms = std::move(calibration.histograms);
+      }
+      TANDEM_TRY(encodings_.save(encodings_path_));
+      // Encodings that were given are read again by the next run: there is nothing to keep of them.
+      if (options.import_encodings.empty()) {
+        TANDEM_ASSIGN(const MappedFile file, MappedFile::open(encodings_path_));
+        TANDEM_TRY(work.add("encodings", {file.bytes().size(), hash_bytes(file.bytes()), source_}));
+      }
+    } else if (!options.import_encodings.empty() || !options.file.empty()) {
+      return invalid_argument("--recipe {} computes in fp16 and needs no calibration; leave it out",
+                              job_.recipe().name);
+    }
+    if (!options.export_encodings.empty()) TANDEM_TRY(encodings_.save(options.export_encodings));
+    return write_page();
+  }
+
+  Status write_page() const {
+    const std::filesystem::path& path = job_.options().calibration.report;
+    if (path.empty()) return ok_status();
+    const std::string title = fmt::format("{} for {}", job_.checkpoint().name(), job_.target().name);
+    return write_file_atomically(path, calibration_report_html(encodings_, title, page_));
+  }
+
+  // ---- Graphs ----
+
+  // The first layer alone, for a chip that has estimates.
+  Result<WorkerTask> layer_task(const WorkFolder& work) const {
+    WorkerTask task = make_task(work, 0);
+    task.job.shard = {"layers.0-0", 0, 1, false, 0};
+    TANDEM_ASSIGN(task.job.source, hash_shard_source(job_.weights(), job_.plan(), task.job.shard));
+    return on_relative(std::move(task), estimated_as(job_.target()), job_.target().vtcm_mb);
+  }
+
+  Status tune(WorkFolder& work) {
+    stages_.begin("tuning of graphs");
+    TANDEM_ASSIGN(const WorkerTask layer, layer_task(work));
+    TANDEM_ASSIGN(const std::string key, tuning_key(job_.plan(), job_.recipe(), layer.job, build_id_));
+    const TaskRunner run = [&](const std::vector<WorkerTask>& tasks, const TaskDone& done) {
+      return run_tasks(work, tasks, done);
+    };
+    TANDEM_ASSIGN(form_.variant, tuned_variant({layer, key, source_, npu_.tune_cache}, work, run, job_.report()));
+    return ok_status();
+  }
+
+  // ---- Shards ----
+
+  std::filesystem::path shard_path(const WorkFolder& work, size_t shard) const {
+    return work.segment_path(file_.segments.size() + shard);
+  }
+
+  Status finish_shards(WorkFolder& work) {
+    results_.resize(shards_.size());
+    std::vector<WorkerTask> tasks;
+    std::vector<size_t> shard_of_task;
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      const FinishedSegment* finished = work.find(shards_[i].name, sources_[i]);
+      if (finished != nullptr && is_intact(shard_path(work, i), *finished)) {
+        auto result = ShardResult::from_json(finished->note);
+        if (result.ok() && (!estimates_itself() || has_estimates(*result))) {
+          results_[i] = *std::move(result);
+          ++job_.report().segments_reused;
+          done_bytes_ += shards_[i].estimated_bytes;
+          continue;
+        }
+      }
+      shard_of_task.push_back(i);
+      tasks.push_back(make_task(work, i));
+    }
+    return run_tasks(work, tasks, [&](size_t task, const ShardResult& result) -> Status {
+      const size_t shard = shard_of_task[task];
+      if (result.size > kNpuShardLimit) {
+        return resource_exhausted("the shard {} became {} MB, and devices load {} MB; use --shards {} or more",
+                                  shards_[shard].name, result.size >> 20, kNpuShardLimit >> 20,
+                                  shards_.size() * (result.size / kNpuShardLimit + 1));
+      }
+      TANDEM_TRY(
+          work.add(shards_[shard].name, {result.size, result.hash, sources_[shard], result.report, result.to_json()}));
+      results_[shard] = result;
+      done_bytes_ += shards_[shard].estimated_bytes;
+      tell(shards_[shard].name);
+      return ok_status();
+    });
+  }
+
+  Status run_tasks(const WorkFolder& work, const std::vector<WorkerTask>& tasks, const TaskDone& done) const {
+    WorkerOptions options;
+    options.worker = worker_;
+    options.folder = work.folder();
+    options.progress = [&](const std::string& shard, const std::string& stage) { tell(shard + ": " + stage); };
+    return tandem::run_tasks(tasks, job_.options(), std::move(options), done);
+  }
+
+  WorkerTask make_task(const WorkFolder& work, size_t shard) const {
+    return {make_job(work, shard), kWorkerBase + kWorkerFactor * shards_[shard].estimated_bytes};
+  }
+
+  ShardJob make_job(const WorkFolder& work, size_t shard) const {
+    ShardJob job;
+    job.checkpoint = job_.checkpoint().folder();
+    job.config_name = job_.options().config_name;
+    job.recipe = job_.recipe().to_json();
+    if (!form_.f16) job.encodings = encodings_path_;
+    job.methods = form_;
+    job.shard = shards_[shard];
+    job.source = sources_[shard];
+    job.soc_model = job_.target().soc_model;
+    job.arch = job_.target().arch;
+    job.vtcm_mb = job_.target().vtcm_mb;
+    job.weight_sharing = shares_weights();
+    job.estimate = estimates_itself();
+    job.libraries = libraries_;
+    job.output = shard_path(work, shard);
+    return job;
+  }
+
+  // ---- Estimates ----
+
+  // Compiling a shard gives its estimate too.
+  bool estimates_itself() const { return npu_.estimate && job_.target().is_simulated; }
+
+  Status finish_estimates(WorkFolder& work) {
+    const Target& simulated = estimated_as(job_.target());
+    std::vector<ShardResult> results = results_;
+    if (!estimates_itself()) {
+      stages_.begin("estimates");
+      std::vector<WorkerTask> tasks;
+      for (size_t i = 0; i < shards_.size(); ++i) tasks.push_back(make_task(work, i));
+      const TaskRunner run = [&](const std::vector<WorkerTask>& left, const TaskDone& done) {
+        return run_tasks(work, left, [&](size_t task, const ShardResult& result) -> Status {
+          done_bytes_ += (left[task].expected_memory - kWorkerBase) / kWorkerFactor;
+          tell(left[task].name());
+          return done(task, result);
+        });
+      };
+      TANDEM_ASSIGN(RelativeEstimates relative,
+                    estimate_on_relative(simulated, job_.target().vtcm_mb, tasks, work, run));
+      results = std::move(relative.results);
+      job_.report().segments_reused += relative.reused;
+    }
+    TANDEM_ASSIGN(job_.report().estimates, make_estimate_report(job_.target(), simulated, job_.target().vtcm_mb,
+                                                                job_.shapes(), shards_, results));
+    page_.sections = estimate_html(*job_.report().estimates);
+    TANDEM_TRY(write_page());
+    if (npu_.estimate_json.empty()) return ok_status();
+    return write_file_atomically(npu_.estimate_json, dump_json(job_.report().estimates->to_json(), 2) + "\n");
+  }
+
+  // ---- The file ----
+
+  static std::string segment_name(const ShardRange& shard) { return "shard." + shard.name; }
+
+  // With shards of the sizes that were planned.
+  ArtifactHeader make_header() const {
+    ArtifactHeader head = job_.make_header(file_);
+    head.methods = methods_;
+    head.device.soc_model = job_.target().soc_model;
+    head.device.arch = job_.target().arch;
+    head.device.vtcm_mb = job_.target().vtcm_mb;
+    head.device.weight_shared = shares_weights();
+    for (const ShardRange& range : shards_) {
+      Shard shard;
+      shard.name = range.name;
+      const size_t segment = file_.segments.size() + head.shards.size();
+      shard.binary = {static_cast<uint32_t>(segment), 0, range.estimated_bytes};
+      for (const MethodShape& shape : job_.shapes()) {
+        if (range.has_layers()) shard.graphs.push_back({shape.name + "." + shard.name, shape.name, shape.tokens});
+        if (range.head) shard.graphs.push_back({"head", shape.name, 1});
+      }
+      head.shards.push_back(std::move(shard));
+    }
+    return head;
+  }
+
+  Status check_planned_head() const {
+    std::vector<PlannedSegment> segments = file_.planned_segments();
+    for (const ShardRange& shard : shards_) segments.push_back({segment_name(shard), shard.estimated_bytes});
+    return check_header(make_header(), segments);
+  }
+
+  Status write_file(const WorkFolder& work) {
+    tell("writing the file");
+    ArtifactHeader head = make_header();
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      const ShardResult& result = results_[i];
+      head.shards[i].binary.size = result.size;
+      head.shards[i].checksum = result.hash;
+      segments_.push_back({segment_name(shards_[i]), shard_path(work, i), result.hash});
+      head.device.spill_fill_bytes = std::max(head.device.spill_fill_bytes, result.spill_fill_bytes);
+      head.device.core_version = result.core_version;
+      head.device.backend_version = result.backend_version;
+      head.device.build_id = result.build_id;
+      report_.add(result.report);
+      job_.report().weight_bytes += result.size;
+      job_.report().shards.push_back(describe_shard(shards_[i].name, result));
+    }
+    for (const WeightEntry& w : file_.weights) job_.report().weight_bytes += w.bytes();
+    if (report_.noise > 0.0) head.metrics.push_back({"weight_sqnr_db", report_.sqnr_db()});
+    if (job_.report().estimates)
+      std::ranges::move(job_.report().estimates->metrics(), std::back_inserter(head.metrics));
+    job_.report().sqnr_db = report_.sqnr_db();
+    job_.report().one_weight_set = shares_weights() || job_.shapes().size() == 1;
+    return write_artifact(job_.output(), std::move(head), segments_, job_.write_options(work.folder()));
+  }
+
+  CompileJob& job_;
+  const NpuOptions& npu_;
+  ThreadPool pool_;
+  StageTimer stages_;
+  std::filesystem::path worker_;
+  std::string libraries_;
+  std::string build_id_;
+  StaticMethods form_;
+  std::vector<ShardRange> shards_;
+  std::vector<uint64_t> sources_;  // Of the shards.
+  uint64_t source_ = 0;            // Of all of it.
+  FilePlan file_;
+  EncodingTable encodings_;
+  std::filesystem::path encodings_path_;
+  CalibrationReportExtras page_;
+  std::vector<ir::Graph> methods_;
+  std::vector<SegmentFile> segments_;
+  std::vector<ShardResult> results_;
+  QuantizationReport report_;
+  uint64_t done_bytes_ = 0;
+  uint64_t total_bytes_ = 0;
+  uint64_t estimate_bytes_ = 0;  // What compiling for a relative adds to the progress.
+};
+
+}  // namespace
+
+Status compile_for_npu(CompileJob& job) { return NpuCompiler(job).run(); }
+
+}  // namespace tandem

@@ -1,0 +1,198 @@
+#include "backends/qnn/compile/shard_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+#include "compiler/targets.h"
+#include "ir/verifier.h"
+
+namespace tandem {
+namespace {
+
+using ir::Op;
+using ir::OpKind;
+using ir::TensorId;
+using ir::TensorRole;
+
+// Bytes of a weight in a binary: a little more than its bits, as measured.
+double binary_bytes_per_weight(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kLpbq4: return 0.54;
+    case WeightFormat::kI8: return 1.02;
+    default: return 2.0;
+  }
+}
+
+// The layer of a name such as "layers.12.mlp.up"; -1 for others.
+int64_t layer_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "layers.";
+  if (!name.starts_with(kPrefix)) return -1;
+  int64_t layer = -1;
+  const char* begin = name.data() + kPrefix.size();
+  std::from_chars(begin, name.data() + name.size(), layer);
+  return layer;
+}
+
+struct Sizes {
+  std::vector<uint64_t> layers;
+  uint64_t embedding = 0;
+  uint64_t head = 0;
+};
+
+Sizes sizes_of(const ModelPlan& plan, const Recipe& recipe, size_t weight_sets) {
+  std::vector<double> layers(plan.layers.size(), 0.0);
+  double head = 0.0;
+  for (const WeightSource& weight : plan.weights) {
+    const double bytes = static_cast<double>(weight.rows) * static_cast<double>(weight.cols) *
+                         binary_bytes_per_weight(recipe.spec_for(weight.name).format);
+    if (const int64_t layer = layer_of(weight.name); layer >= 0) {
+      layers[static_cast<size_t>(layer)] += bytes * static_cast<double>(weight_sets);
+    } else if (weight.name == "head") {
+      head += bytes;  // One graph for all methods.
+    }
+  }
+  Sizes sizes;
+  for (const double bytes : layers) sizes.layers.push_back(static_cast<uint64_t>(bytes));
+  sizes.head = static_cast<uint64_t>(head);
+  return sizes;
+}
+
+// Where each op of a method belongs: before the layers, to one of them, or behind them.
+constexpr int64_t kBefore = -1;
+constexpr int64_t kBehind = INT64_MAX;
+
+std::vector<int64_t> places_of(const ir::Graph& graph) {
+  std::vector<int64_t> places;
+  int64_t place = kBefore;
+  for (const Op& op : graph.ops) {
+    const std::string& name = graph.at(op.outputs[0]).name;
+    if (const int64_t layer = layer_of(name); layer >= 0) {
+      place = layer;
+    } else if (name.starts_with("final_norm") || name.starts_with("head") || name == "logits") {
+      place = kBehind;
+    }
+    places.push_back(place);
+  }
+  return places;
+}
+
+Result<ir::Graph> extract(const ir::Graph& method, const std::vector<bool>& taken, const std::string& name) {
+  std::vector<bool> inside(method.tensors.size(), false), outside(method.tensors.size(), false);
+  std::vector<bool> used(method.tensors.size(), false);
+  for (size_t i = 0; i < method.ops.size(); ++i) {
+    for (const TensorId id : method.ops[i].inputs) {
+      (taken[i] ? used : outside)[static_cast<size_t>(id)] = true;
+    }
+    if (!taken[i]) continue;
+    for (const TensorId id : method.ops[i].outputs)
+      used[static_cast<size_t>(id)] = inside[static_cast<size_t>(id)] = true;
+  }
+  // The tables of the rotary embedding are small: every shard makes its own, and gives them to nobody.
+  for (const Op& op : method.ops) {
+    if (op.kind != OpKind::kRopeTable) continue;
+    for (const TensorId id : op.outputs) outside[static_cast<size_t>(id)] = false;
+  }
+  ir::Graph part;
+  part.name = name;
+  part.tokens = method.tokens;
+  part.context = method.context;
+  std::vector<TensorId> moved(method.tensors.size(), -1);
+  for (size_t i = 0; i < method.tensors.size(); ++i) {
+    if (!used[i]) continue;
+    ir::Tensor tensor = method.tensors[i];
+    const bool is_computed = tensor.role == TensorRole::kActivation || tensor.role == TensorRole::kOutput;
+    if (is_computed && !inside[i]) tensor.role = TensorRole::kInput;
+    if (tensor.role == TensorRole::kActivation && outside[i]) tensor.role = TensorRole::kOutput;
+    moved[i] = part.add(std::move(tensor));
+  }
+  for (size_t i = 0; i < method.ops.size(); ++i) {
+    if (!taken[i]) continue;
+    Op op = method.ops[i];
+    for (auto* ids : {&op.inputs, &op.outputs}) {
+      for (TensorId& id : *ids) id = moved[static_cast<size_t>(id)];
+    }
+    part.ops.push_back(std::move(op));
+  }
+  if (Status status = ir::verify(part); !status.ok()) {
+    return internal_error("the shard {}: {}", name, status.error().message);
+  }
+  return part;
+}
+
+}  // namespace
+
+Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe& recipe, const ShardOptions& options) {
+  const Sizes sizes = sizes_of(plan, recipe, options.weight_sets);
+  const auto layers = static_cast<int64_t>(sizes.layers.size());
+  if (options.shards < 0 || options.shards > layers + 1) {
+    return invalid_argument("{} shards are not possible: the model has {} layers and a head; use --shards 1 to {}",
+                            options.shards, layers, layers + 1);
+  }
+  uint64_t all_layers = 0;
+  for (const uint64_t bytes : sizes.layers) all_layers += bytes;
+  const bool one_is_enough = all_layers + sizes.head <= kPreferredShardBytes && layers <= kPreferredShardLayers;
+  // A head that is as large as a few layers is better compiled alone. With more shards than layers it has to be.
+  const bool head_alone =
+      options.shards > layers || (options.shards != 1 && !one_is_enough && sizes.head > kPreferredShardBytes / 2);
+  int64_t runs = options.shards - (head_alone ? 1 : 0);
+  if (options.shards == 0) {
+    const auto by_size = static_cast<int64_t>((all_layers + kPreferredShardBytes - 1) / kPreferredShardBytes);
+    const int64_t by_layers = (layers + kPreferredShardLayers - 1) / kPreferredShardLayers;
+    runs = one_is_enough ? 1 : std::max(by_size, by_layers);
+  }
+  runs = std::clamp<int64_t>(runs, 1, layers);
+  std::vector<ShardRange> shards;
+  for (int64_t i = 0; i < runs; ++i) {
+    ShardRange shard;
+    shard.layer_begin = layers * i / runs;
+    shard.layer_end = layers * (i + 1) / runs;
+    for (int64_t l = shard.layer_begin; l < shard.layer_end; ++l) {
+      shard.estimated_bytes += sizes.layers[static_cast<size_t>(l)];
+    }
+    shard.name = fmt::format("layers.{}-{}", shard.layer_begin, shard.layer_end - 1);
+    shards.push_back(std::move(shard));
+  }
+  if (head_alone) {
+    shards.push_back({"head", layers, layers, true, sizes.head});
+  } else {
+    shards.back().head = true;
+    shards.back().name += "+head";
+    shards.back().estimated_bytes += sizes.head;
+  }
+  static_assert(kNpuShardLimit < kNpuGraphLimit, "no graph of a shard is larger than the shard");
+  for (const ShardRange& shard : shards) {
+    if (shard.estimated_bytes > kNpuShardLimit) {
+      return resource_exhausted(
+          "the shard {} would be {} MB, more than the {} MB that devices load; use more shards, or fewer bits",
+          shard.name, shard.estimated_bytes >> 20, kNpuShardLimit >> 20);
+    }
+  }
+  return shards;
+}
+
+Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shard) {
+  const std::vector<int64_t> places = places_of(method);
+  std::vector<bool> taken(method.ops.size(), false);
+  for (size_t i = 0; i < method.ops.size(); ++i) {
+    const Op& op = method.ops[i];
+    // Every shard makes the tables of the rotary embedding. A lookup by the CPU is no part of any.
+    const bool is_first = shard.layer_begin == 0 && places[i] == kBefore && !op.attributes.on_host;
+    taken[i] =
+        is_first || op.kind == OpKind::kRopeTable || (places[i] >= shard.layer_begin && places[i] < shard.layer_end);
+  }
+  return extract(method, taken, fmt::format("{}.{}", method.name, shard.name));
+}
+
+Result<ir::Graph> extract_head(const ir::Graph& method) {
+  const std::vector<int64_t> places = places_of(method);
+  std::vector<bool> taken(method.ops.size(), false);
+  for (size_t i = 0; i < method.ops.size(); ++i) {
+    taken[i] = places[i] == kBehind && !method.ops[i].attributes.on_host;
+  }
+  return extract(method, taken, "head");
+}
+
+}  // namespace tandem

@@ -1,0 +1,50 @@
+// Runs workers, one per shard, as many at a time as memory allows, and watches them.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backends/qnn/compile/shard_job.h"
+#include "base/progress.h"
+#include "compiler/compile.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+struct WorkerTask {
+  ShardJob job;
+  uint64_t expected_memory = 0;  // Bytes that its process will take.
+  std::string label = {};        // What it is called in progress and errors; empty: as its shard.
+
+  const std::string& name() const { return label.empty() ? job.shard.name : label; }
+};
+
+struct WorkerOptions {
+  std::filesystem::path worker;  // The program.
+  std::filesystem::path folder;  // For jobs, results and logs.
+  int jobs = 1;                  // Processes at a time.
+  uint64_t memory = 0;           // Bytes that all processes together may take. One is always started.
+  StopCallback stop;
+  std::function<void(const std::string& shard, const std::string& stage)> progress;
+};
+
+// Calls `done` for each task that was finished, in the order they end; its error ends the rest. After the first task
+// that fails no other is started, but those that run are waited for: what they finish is not lost. A stop ends all
+// processes at once.
+Status run_workers(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
+                   const std::function<Status(size_t task, const ShardResult& result)>& done);
+
+// The same, and those that take the most memory and so the most time begin: then none of them is waited for at the end.
+Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
+                         const std::function<Status(size_t task, const ShardResult& result)>& done);
+
+// The same with as many workers and threads as the options and this machine allow.
+Status run_tasks(std::vector<WorkerTask> tasks, const CompileOptions& compile, WorkerOptions options,
+                 const std::function<Status(size_t task, const ShardResult& result)>& done);
+
+// The worker beside the program that runs, or the one that was given; an error says how to get it.
+Result<std::filesystem::path> find_worker(const std::filesystem::path& given);
+
+}  // namespace tandem

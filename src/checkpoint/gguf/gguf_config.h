@@ -1,0 +1,34 @@
+// What a GGUF file's metadata say about a model, in the words of a hub's config.json.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "checkpoint/gguf/gguf.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+// A model family as GGUF files have it.
+struct GgufArchitecture {
+  std::string_view name;          // general.architecture
+  std::string_view architecture;  // "LlamaForCausalLM"
+  std::string_view model_type;    // "llama"
+  bool interleaved_heads;         // The converter reordered the rows of q and k.
+  bool norms_plus_one;            // The converter added 1 to the norms' weights.
+  bool branch_norms;              // Norms after attention and MLP too, so that the one before the MLP has another name.
+  std::string_view activation;
+};
+
+// Refuses what is not one of ours by its name.
+Result<const GgufArchitecture*> find_gguf_architecture(const GgufContent& content);
+
+// config.json. Sizes that only tensors tell (the vocabulary) are taken from them.
+Result<Json> make_gguf_config(const GgufContent& content, const GgufArchitecture& architecture);
+
+// "model.layers.3.mlp.up_proj.weight" for "blk.3.ffn_up.weight"; the same name for one that is not known; empty for one
+// that is not a weight (frequencies).
+std::string hub_name_of_gguf(std::string_view name, const GgufArchitecture& architecture);
+
+}  // namespace tandem

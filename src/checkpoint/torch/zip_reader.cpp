@@ -1,0 +1,185 @@
+#include "checkpoint/torch/zip_reader.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "checkpoint/byte_reader.h"
+#include "checkpoint/hub/safetensors.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint32_t kLocalHeader = 0x04034b50;
+constexpr uint32_t kCentralHeader = 0x02014b50;
+constexpr uint32_t kEnd = 0x06054b50;
+constexpr uint32_t kZip64End = 0x06064b50;
+constexpr uint32_t kZip64Locator = 0x07064b50;
+constexpr uint64_t kEndSize = 22;
+constexpr uint64_t kLocatorSize = 20;
+constexpr uint64_t kMaxComment = 65535;
+constexpr uint64_t kMaxMembers = 1'000'000;  // The largest checkpoints have a few thousand.
+constexpr uint16_t kZip64Extra = 1;
+constexpr uint16_t kEncrypted = 1;
+
+struct Directory {
+  uint64_t members = 0;
+  uint64_t size = 0;
+  uint64_t offset = 0;
+};
+
+// The end record is the last thing in the file but for a comment, which says its length itself.
+std::optional<uint64_t> find_end(std::span<const uint8_t> file) {
+  if (file.size() < kEndSize) return std::nullopt;
+  const uint64_t last = file.size() - kEndSize;
+  const uint64_t first = last - std::min(last, kMaxComment);
+  for (uint64_t at = last + 1; at-- > first;) {
+    ByteReader reader(file, at);
+    if (reader.u32() != kEnd) continue;
+    reader.skip(16);
+    if (reader.u16() == last - at) return at;
+  }
+  return std::nullopt;
+}
+
+Result<Directory> read_end(std::span<const uint8_t> file, std::string_view what) {
+  const auto end = find_end(file);
+  if (!end) return corrupt("{}: this zip archive has no end; it is cut off, so download it again", what);
+  ByteReader reader(file, *end + 4);
+  const uint16_t disk = reader.u16(), directory_disk = reader.u16();
+  const uint16_t members_here = reader.u16(), members = reader.u16();
+  Directory directory{members, reader.u32(), 0};
+  directory.offset = reader.u32();
+  const bool is_zip64 = members == 0xffff || directory.size == 0xffffffff || directory.offset == 0xffffffff;
+  if (*end >= kLocatorSize) {
+    ByteReader locator(file, *end - kLocatorSize);
+    if (locator.u32() == kZip64Locator) {
+      locator.skip(4);
+      ByteReader record(file, locator.u64());
+      if (record.u32() != kZip64End)
+        return corrupt("{}: this zip archive's 64-bit end record is not where it should be", what);
+      record.skip(8 + 2 + 2);
+      const uint32_t disk64 = record.u32(), directory_disk64 = record.u32();
+      const uint64_t here64 = record.u64();
+      directory = {record.u64(), record.u64(), 0};
+      directory.offset = record.u64();
+      if (!record.ok()) return corrupt("{}: this zip archive's 64-bit end record is cut off", what);
+      if (disk64 != 0 || directory_disk64 != 0 || here64 != directory.members) {
+        return unsupported("{}: zip archives in several volumes cannot be read", what);
+      }
+      return directory;
+    }
+  }
+  if (is_zip64) return corrupt("{}: this zip archive lacks its 64-bit end record", what);
+  if (disk != 0 || directory_disk != 0 || members_here != members) {
+    return unsupported("{}: zip archives in several volumes cannot be read", what);
+  }
+  return directory;
+}
+
+struct Member {
+  std::string_view name;
+  uint16_t flags = 0;
+  uint16_t method = 0;
+  uint64_t stored_size = 0;
+  uint64_t size = 0;
+  uint64_t header = 0;
+};
+
+// Fields that do not fit 32 bits stand in an extra field, in this order, and only those.
+bool read_zip64_extra(std::span<const uint8_t> extra, Member& member) {
+  const bool wants = member.size == 0xffffffff || member.stored_size == 0xffffffff || member.header == 0xffffffff;
+  if (!wants) return true;
+  ByteReader reader(extra);
+  while (reader.ok() && reader.left() >= 4) {
+    const uint16_t id = reader.u16(), size = reader.u16();
+    const auto field = reader.take(size);
+    if (!reader.ok() || id != kZip64Extra) continue;
+    ByteReader values(field);
+    for (uint64_t* value : {&member.size, &member.stored_size, &member.header}) {
+      if (*value == 0xffffffff) *value = values.u64();
+    }
+    return values.ok();
+  }
+  return false;
+}
+
+Result<Member> read_central_header(ByteReader& reader, std::string_view what) {
+  Member member;
+  const uint32_t signature = reader.u32();
+  reader.skip(2 + 2);
+  member.flags = reader.u16();
+  member.method = reader.u16();
+  reader.skip(2 + 2 + 4);
+  member.stored_size = reader.u32();
+  member.size = reader.u32();
+  const uint16_t name_size = reader.u16(), extra_size = reader.u16(), comment_size = reader.u16();
+  reader.skip(2 + 2 + 4);
+  member.header = reader.u32();
+  member.name = reader.text(name_size);
+  const auto extra = reader.take(extra_size);
+  reader.skip(comment_size);
+  if (!reader.ok() || signature != kCentralHeader) {
+    return corrupt("{}: the directory of this zip archive is damaged; download the file again", what);
+  }
+  if (!read_zip64_extra(extra, member)) {
+    return corrupt("{}: zip member \"{}\" lacks its 64-bit sizes", what, printable_name(member.name));
+  }
+  return member;
+}
+
+Result<std::span<const uint8_t>> find_data(std::span<const uint8_t> file, const Member& member, uint64_t data_end,
+                                           std::string_view what) {
+  const auto name = [&] { return printable_name(member.name); };
+  if ((member.flags & kEncrypted) != 0) return unsupported("{}: zip member \"{}\" is encrypted", what, name());
+  if (member.method != 0) {
+    return unsupported(
+        "{}: zip member \"{}\" is compressed (method {}); torch.save() writes members uncompressed, so "
+        "save the file again with it",
+        what, name(), member.method);
+  }
+  if (member.stored_size != member.size) {
+    return corrupt("{}: zip member \"{}\" is not compressed, but has two sizes ({} and {})", what, name(),
+                   member.stored_size, member.size);
+  }
+  ByteReader reader(file, member.header);
+  const uint32_t signature = reader.u32();
+  reader.skip(22);
+  const uint16_t name_size = reader.u16(), extra_size = reader.u16();
+  const std::string_view own_name = reader.text(name_size);
+  reader.skip(extra_size);
+  if (!reader.ok() || signature != kLocalHeader || own_name != member.name) {
+    return corrupt("{}: zip member \"{}\" is not where the directory says", what, name());
+  }
+  if (!range_inside(reader.position(), member.size, data_end)) {
+    return corrupt("{}: zip member \"{}\" ({} bytes) reaches out of the archive", what, name(), member.size);
+  }
+  return file.subspan(reader.position(), member.size);
+}
+
+}  // namespace
+
+bool looks_like_zip(std::span<const uint8_t> file) { return ByteReader(file).u32() == kLocalHeader; }
+
+Result<ZipMembers> read_zip(std::span<const uint8_t> file, std::string_view what) {
+  TANDEM_ASSIGN(const Directory directory, read_end(file, what));
+  if (!range_inside(directory.offset, directory.size, file.size())) {
+    return corrupt("{}: the directory of this zip archive reaches out of the file", what);
+  }
+  if (directory.members > kMaxMembers) {
+    return corrupt("{}: a zip archive of {} members is more than any checkpoint has", what, directory.members);
+  }
+  ZipMembers members;
+  ByteReader reader(file.subspan(directory.offset, directory.size));
+  for (uint64_t i = 0; i < directory.members; ++i) {
+    TANDEM_ASSIGN(const Member member, read_central_header(reader, what));
+    TANDEM_ASSIGN(const auto data, find_data(file, member, directory.offset, what));
+    if (!members.emplace(std::string(member.name), data).second) {
+      return corrupt("{}: zip member \"{}\" is there twice", what, printable_name(member.name));
+    }
+  }
+  return members;
+}
+
+}  // namespace tandem

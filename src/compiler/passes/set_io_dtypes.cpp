@@ -1,0 +1,34 @@
+#include "base/error.h"
+#include "compiler/passes/passes.h"
+
+namespace tandem {
+namespace {
+
+// What the lowest code of an integer mask would add to a score. Back ends take it for -infinity where they can; one
+// that adds it as it is needs it to drown any real difference of scores and still leave fine steps near 0.
+constexpr float kMaskDepth = 100.0f;
+
+}  // namespace
+
+Status set_io_dtypes(ir::Graph& graph, const PassContext& context) {
+  for (ir::Tensor& tensor : graph.tensors) {
+    if (tensor.name == "mask" && tensor.role == ir::TensorRole::kInput) {
+      tensor.dtype = context.recipe.mask;
+      if (!dtype_is_float(tensor.dtype)) {
+        const auto top = static_cast<int32_t>(dtype_max(tensor.dtype));
+        tensor.encoding = {ir::EncodingKind::kPerTensor, kMaskDepth / static_cast<float>(top), top};
+      }
+    } else if (tensor.name == "logits" && tensor.role == ir::TensorRole::kOutput) {
+      tensor.dtype = context.recipe.logits;
+      if (!dtype_is_float(tensor.dtype)) {
+        if (context.logits_encoding.kind != ir::EncodingKind::kPerTensor) {
+          return internal_error("integer logits without a calibrated range");
+        }
+        tensor.encoding = context.logits_encoding;
+      }
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace tandem

@@ -1,0 +1,17 @@
+// Reads tiktoken vocabularies: a line for each token, its bytes in base64 and its rank. The files hold neither the
+// pattern nor the special tokens, so they are known by who uses them.
+#pragma once
+
+#include <string_view>
+
+#include "tandem/status.h"
+#include "tokenizer/tokenizer_spec.h"
+
+namespace tandem {
+
+enum class TiktokenUser { kLlama3, kQwen };
+
+bool looks_like_tiktoken(std::string_view bytes);
+Result<TokenizerSpec> read_tiktoken(std::string_view bytes, TiktokenUser user);
+
+}  // namespace tandem

@@ -1,0 +1,16 @@
+// Reads tokenizer.json, as the Hugging Face `tokenizers` library does.
+#pragma once
+
+#include "base/json.h"
+#include "tandem/status.h"
+#include "tokenizer/tokenizer_spec.h"
+
+namespace tandem {
+
+// What is not supported is refused by name (kUnsupported).
+Result<TokenizerSpec> read_tokenizer_json(const Json& json);
+
+// The flags of one added token ({"content": …, "lstrip": …}); its id is left aside.
+Result<AddedToken> read_added_token(const Json& item);
+
+}  // namespace tandem

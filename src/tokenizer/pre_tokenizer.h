@@ -1,0 +1,77 @@
+// Cuts a text into the pieces that the model sees one by one ("words").
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tandem/status.h"
+#include "tokenizer/regex.h"
+#include "tokenizer/split_patterns.h"
+#include "tokenizer/tokenizer_spec.h"
+#include "tokenizer/work_budget.h"
+
+namespace tandem {
+
+// The compiled steps. Immutable; each call to the tokenizer has a PreTokenizerRun of its own.
+class PreTokenizer {
+ public:
+  // Without `use_known_patterns`, all patterns are run as regular expressions.
+  static Result<PreTokenizer> create(std::span<const PreTokenizerStep> steps, bool use_known_patterns = true);
+
+ private:
+  friend class PreTokenizerRun;
+  struct Step {
+    PreTokenizerKind kind{};
+    SplitBehavior behavior{};
+    bool invert = false;
+    PrependScheme scheme{};  // Metaspace.
+    bool split = false;      // Metaspace.
+    std::string pattern;
+    std::optional<KnownPattern> known;
+    std::optional<Regex> regex;
+  };
+  std::vector<Step> steps_;
+};
+
+class PreTokenizerRun {
+ public:
+  // Both must outlive it.
+  PreTokenizerRun(const PreTokenizer& pre_tokenizer, WorkBudget& budget);
+
+  // The words of `text` (valid UTF-8). They point into `text` or into strings that this object keeps as long as it
+  // lives; the list itself is good until the next call. `at_start` says that the text is the beginning of what the
+  // user gave, which matters to Metaspace's scheme "first".
+  Result<const std::vector<std::string_view>*> split(std::string_view text, bool at_start);
+
+ private:
+  struct Piece {
+    size_t begin;
+    size_t end;
+    bool is_match;
+  };
+  using Step = PreTokenizer::Step;
+
+  Error too_long() const;
+  Status split_piece(size_t index, std::string_view text, bool at_start);
+  Status find_pieces(size_t index, std::string_view text);
+  template <typename IsMatch>
+  void find_characters(std::string_view text, IsMatch&& is_match);
+  void find_words(std::string_view text);
+  Result<std::string_view> keep(std::string word);
+  void emit(SplitBehavior behavior, std::string_view text);
+  RegexMatcher& matcher(size_t index);
+
+  const PreTokenizer& pre_tokenizer_;
+  WorkBudget& budget_;
+  std::vector<std::optional<RegexMatcher>> matchers_;
+  std::vector<std::string_view> words_;
+  std::vector<std::string_view> next_;
+  std::vector<Piece> pieces_;
+  std::deque<std::string> kept_;  // Words that are not in the text as they are.
+};
+
+}  // namespace tandem

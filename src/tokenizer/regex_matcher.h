@@ -1,0 +1,98 @@
+// Runs the program of a regular expression on a text.
+//
+// A backtracking machine. Up to kQuickStepsPerByte steps per byte of the text it keeps no record. From then on it is
+// careful: it remembers of each choice and place of the text whether going on from there failed (or, in a condition,
+// succeeded), and never goes there again. What follows a choice does not depend on how it was reached, so that holds
+// for all later matches in the text as well. That makes all of them together linear. Not remembered are rounds of loops
+// that can be empty, and the insides of atomic groups when they succeed: such patterns end with the budget.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/regex_program.h"
+#include "tokenizer/work_budget.h"
+
+namespace tandem {
+
+class RegexMachine {
+ public:
+  explicit RegexMachine(const RegexProgram& program);
+
+  // The text must be valid UTF-8.
+  void start(std::string_view text, WorkBudget& budget);
+  enum class Outcome : uint8_t { kFail, kMatch, kTooLong };
+  // Matches at `begin`, and sets `end`.
+  Outcome match(size_t begin, size_t& end);
+
+ private:
+  enum class Step : uint8_t { kGoOn, kFail, kMatch, kOutOfSteps };
+  enum class Undo : uint8_t {
+    kGoTo,        // Go on at another instruction.
+    kGreedy,      // Give one back.
+    kLazy,        // Take one more.
+    kSlot,        // Restore a slot.
+    kFailed,      // Remember that it failed from here.
+    kPossessive,  // The same of all places of a repeat.
+  };
+  struct Frame {
+    Undo undo;
+    uint32_t at;    // An instruction, or a slot.
+    size_t low;     // Repeats: where the fewest end.
+    size_t high;    // The place; repeats: where it ends now; kSlot: what was there.
+    uint32_t left;  // kLazy: how many more it may take.
+  };
+  // A match in progress: of the pattern, of a condition or of an atomic group.
+  struct Run {
+    size_t base;        // Of its frames.
+    bool is_condition;  // Only whether it matches is asked.
+  };
+
+  Step match_once(size_t begin, size_t& end);
+  template <bool kCareful>
+  Step run(uint32_t at, size_t place, bool is_condition, size_t& end);
+  template <bool kCareful>
+  Step split(const Run& run, uint32_t& at, size_t place);
+  template <bool kCareful>
+  Step repeat(const Run& run, uint32_t at, size_t& place);
+  template <bool kCareful>
+  Step look(uint32_t at, size_t place);
+  template <bool kCareful>
+  Step go_back(const Run& run, uint32_t& at, size_t& place);
+  template <bool kCareful>
+  Step take_one_more(const Run& run, Frame& frame, size_t& place);
+  Step known(const Run& run, uint32_t at, size_t place) const;
+
+  bool holds(RegexAssertion assertion, size_t place) const;
+  size_t next_bit(size_t place) const;
+  size_t step_back(size_t place) const;
+  bool take(const CharSet& set, size_t& place) const;
+  uint32_t take_run(const CharSet& set, uint32_t most, size_t& place) const;
+  bool spend(uint64_t steps);
+  Step push(const Frame& frame);
+  bool is_remembered(uint32_t at) const { return program_.code[at].max == kUnbounded; }
+
+  bool start_remembering();
+  size_t cell(uint32_t at, size_t place) const { return memory_index_[at] * (text_.size() + 1) + place; }
+  void set_failed(uint32_t at, size_t from, size_t to);
+  void set_succeeded(const Run& run);
+
+  const RegexProgram& program_;
+  std::string_view text_;
+  WorkBudget* budget_ = nullptr;
+  uint64_t quick_left_ = 0;
+  uint64_t allowance_ = 0;  // Of the current match.
+  bool careful_ = false;
+  bool may_remember_ = false;
+  size_t max_frames_ = 0;
+  std::vector<Frame> frames_;
+  std::vector<size_t> slots_;
+  std::vector<uint32_t> memory_index_;  // By instruction: the row of its cells.
+  uint32_t memory_rows_ = 0;
+  std::vector<bool> failed_;
+  std::vector<bool> succeeded_;
+};
+
+}  // namespace tandem

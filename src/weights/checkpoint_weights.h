@@ -1,0 +1,30 @@
+// A model's float weights, read from its checkpoint by canonical name.
+#pragma once
+
+#include "checkpoint/checkpoint.h"
+#include "models/model_plan.h"
+#include "weights/weight_provider.h"
+
+namespace tandem {
+
+class CheckpointWeights final : public WeightProvider {
+ public:
+  // Both must outlive it.
+  CheckpointWeights(const Checkpoint& checkpoint, const ModelPlan& plan) : checkpoint_(checkpoint), plan_(plan) {}
+
+  Status read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const override;
+  Result<std::vector<float>> read_vector(std::string_view name) const override;
+
+  // Calls visit with the checkpoint's bytes that a weight or a vector is made from, a few MB at a time, and lets go of
+  // their pages after it.
+  Status visit_source(std::string_view name, const Checkpoint::ByteVisitor& visit) const;
+
+  // Lets go of the pages of these rows.
+  void release_rows(const WeightSource& source, int64_t row_begin, int64_t rows) const;
+
+ private:
+  const Checkpoint& checkpoint_;
+  const ModelPlan& plan_;
+};
+
+}  // namespace tandem

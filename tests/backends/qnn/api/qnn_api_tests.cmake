@@ -1,0 +1,22 @@
+# The tests of the QNN library layer, and libraries that pretend to be QNN's and are not, each in a folder of its own.
+tandem_test(qnn_api DIRS backends/qnn/api DEPENDS tandem_qnn_api)
+set(QNN_FAKES ${CMAKE_BINARY_DIR}/qnn_fakes)
+target_compile_definitions(test_qnn_api PRIVATE TANDEM_QNN_FAKES="${QNN_FAKES}")
+
+function(tandem_fake_qnn NAME)
+  add_library(fake_qnn_${NAME} MODULE ${PROJECT_SOURCE_DIR}/tests/backends/qnn/api/fake/fake_qnn.cpp)
+  target_include_directories(fake_qnn_${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_compile_definitions(fake_qnn_${NAME} PRIVATE ${ARGN})
+  set_target_properties(fake_qnn_${NAME} PROPERTIES PREFIX lib OUTPUT_NAME QnnHtp
+                        LIBRARY_OUTPUT_DIRECTORY ${QNN_FAKES}/${NAME})
+  add_dependencies(test_qnn_api fake_qnn_${NAME})
+endfunction()
+tandem_fake_qnn(other_major FAKE_CORE_MAJOR=3)
+tandem_fake_qnn(older_minor FAKE_CORE_MINOR=27)
+tandem_fake_qnn(newer_minor FAKE_CORE_MINOR=45)
+tandem_fake_qnn(older_htp FAKE_HTP_MINOR=36)
+tandem_fake_qnn(other_backend FAKE_BACKEND_ID=4)
+tandem_fake_qnn(no_functions FAKE_NO_FUNCTIONS)
+tandem_fake_qnn(no_symbol FAKE_NO_SYMBOL)
+tandem_fake_qnn(no_provider FAKE_NO_PROVIDER)
+tandem_fake_qnn(failing FAKE_RESULT=1006)

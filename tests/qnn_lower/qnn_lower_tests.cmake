@@ -1,2 +1,0 @@
-# Lowering on Qualcomm's library, against the reference interpreter on the same graphs.
-tandem_test(qnn_lower qnn_lower DEPENDS tandem_qnn_lower tandem_reference)

@@ -1,0 +1,90 @@
+// The patterns that are written out by hand give the words of the regular expressions that they stand for.
+#include "tokenizer/split_patterns.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tokenizer/pre_tokenizer.h"
+#include "unicode/additions.h"
+#include "unicode/properties.h"
+#include "unicode/utf8.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view kO200k =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Characters of each class, and those that the patterns name.
+std::string random_text(std::mt19937& random) {
+  constexpr std::u32string_view kUsual =
+      U"aZbsStTrReEvVmMlLdD'''  \n\r\t/.,-09\u00a0\u3000\u2028\u0301\u0e31\u00e9\u00c9"
+      U"\u01c5\u02b0\u65e5\u017f\u00bd\u2167\u0660\u20ac\U0001f600\u200d\u212a\u0130";
+  std::string text;
+  const size_t length = random() % 24;
+  for (size_t i = 0; i < length; ++i) {
+    char32_t c = kUsual[random() % kUsual.size()];
+    if (random() % 8 == 0) {
+      c = static_cast<char32_t>(random() % (random() % 2 == 0 ? 0x3000 : 0x110000));
+      if (c >= 0xd800 && c <= 0xdfff) c = U'x';
+    }
+    if (random() % 32 == 0) c = unicode_additions()[random() % unicode_additions().size()].first;
+    append_utf8(text, c);
+  }
+  return text;
+}
+
+TEST(SplitPatterns, EqualTheRegularExpressions) {
+  for (const std::string_view pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200k}) {
+    SCOPED_TRACE(pattern);
+    ASSERT_TRUE(find_known_pattern(pattern));
+    const PreTokenizerStep step{PreTokenizerKind::kSplitRegex, split_options(SplitBehavior::kIsolated),
+                                std::string(pattern)};
+    const auto by_hand = PreTokenizer::create(std::span(&step, 1));
+    const auto by_regex = PreTokenizer::create(std::span(&step, 1), /*use_known_patterns=*/false);
+    ASSERT_TRUE(by_hand.ok() && by_regex.ok());
+    std::mt19937 random(1);
+    for (int i = 0; i < 40'000; ++i) {
+      const std::string text = random_text(random);
+      WorkBudget budget(text.size());
+      PreTokenizerRun fast(*by_hand, budget);
+      PreTokenizerRun slow(*by_regex, budget);
+      const auto words = fast.split(text, true);
+      const auto expected = slow.split(text, true);
+      ASSERT_TRUE(words.ok() && expected.ok());
+      ASSERT_EQ(**words, **expected) << text;
+    }
+  }
+}
+
+TEST(SplitPatterns, OthersAreNotKnown) {
+  EXPECT_FALSE(find_known_pattern(""));
+  EXPECT_FALSE(find_known_pattern(R"(\s+)"));
+  EXPECT_FALSE(find_known_pattern(std::string(kQwen2Pattern) + "|x"));
+}
+
+TEST(Nfc, QuickTestIsNeverWrong) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 40'000; ++i) {
+    const std::string text = random_text(random);
+    if (is_quickly_nfc(text)) {
+      ASSERT_EQ(nfc(text), text);
+    }
+  }
+  // No character that passes changes, or changes what is before it.
+  for (char32_t c = 0; c < 0x30000; ++c) {
+    if (c >= 0xd800 && c <= 0xdfff) continue;
+    std::string text;
+    append_utf8(text, c);
+    if (!is_quickly_nfc(text)) continue;
+    ASSERT_EQ(nfc(text), text) << static_cast<uint32_t>(c);
+    for (const std::string_view before : {"a", "\u0301", "\u1100", "\uac00", "\u304b", "\u0915", "\u09c7", "o\u0323"}) {
+      const std::string both = std::string(before) + text;
+      ASSERT_EQ(nfc(both), nfc(before) + text) << static_cast<uint32_t>(c);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
