@@ -11,7 +11,7 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || static_cast<uint8_t>(c) >= 0x80;
 }
 
-bool is_punctuation(char c) { return c > ' ' && c < 0x7f && !is_letter_or_digit(c); }
+bool is_ascii_punctuation(char c) { return c > ' ' && c < 0x7f && !is_letter_or_digit(c); }
 
 // Templates put such tokens together from parts: '<|' + role + '|>'.
 bool is_bracketed(std::string_view text) {
@@ -43,7 +43,7 @@ ControlTokens::ControlTokens(const TokenizerBlob& blob, std::string_view sources
       const uint32_t id = blob.added_token(normalized, i).id;
       const TokenView token = blob.token(id);
       if ((token.flags & kTokenSpecial) != 0 || std::ranges::none_of(token.bytes, is_letter_or_digit) ||
-          std::ranges::none_of(token.bytes, is_punctuation)) {
+          std::ranges::none_of(token.bytes, is_ascii_punctuation)) {
         continue;
       }
       if (is_bracketed(token.bytes) || search.has(token.bytes)) ids_.push_back(id);
