@@ -6,7 +6,6 @@
 // Decode figures are bytes of packed weights per second (GB/s); prefill figures count a multiply-add as two operations
 // (GOPS). On a machine with neighbours take the best of --benchmark_repetitions=N.
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
 
 #include <cstring>
 #include <new>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "base/format.h"
 
 namespace tandem::cpu {
 namespace {
@@ -178,8 +178,8 @@ void register_all() {
     for (const Case& c : cases) {
       for (const int64_t tokens : {1, 2, 4, 8, 32, 128}) {
         const std::string format = c.block == 0 ? std::string(weight_format_name(c.format))
-                                                : fmt::format("{}-{}", weight_format_name(c.format), c.block);
-        const std::string name = fmt::format("linear/{}/{}/2048x2048/tokens:{}", kernels->isa, format, tokens);
+                                                : str_format("{}-{}", weight_format_name(c.format), c.block);
+        const std::string name = str_format("linear/{}/{}/2048x2048/tokens:{}", kernels->isa, format, tokens);
         benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
           linear(state, kernels, c.format, c.block, 2048, 2048, tokens);
         })->Unit(benchmark::kMicrosecond);
@@ -187,15 +187,15 @@ void register_all() {
     }
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kU8}) {
       for (const int64_t tokens : {1, 32, 128}) {
-        const std::string name = fmt::format("attention/{}/{}/dim:128/group:2/slots:2048/tokens:{}", kernels->isa,
-                                             dtype_name(dtype), tokens);
+        const std::string name =
+            str_format("attention/{}/{}/dim:128/group:2/slots:2048/tokens:{}", kernels->isa, dtype_name(dtype), tokens);
         benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
           attention(state, kernels, dtype, tokens, 2048);
         })->Unit(benchmark::kMicrosecond);
       }
     }
     const auto add = [&](const char* what, auto call) {
-      benchmark::RegisterBenchmark(fmt::format("{}/{}", what, kernels->isa).c_str(),
+      benchmark::RegisterBenchmark(str_format("{}/{}", what, kernels->isa).c_str(),
                                    [call](benchmark::State& state) { elementwise(state, call); });
     };
     add("silu_mul", [=](float* x, float* y, float* z, int8_t*, float*) { kernels->silu_mul(x, y, 8192, z); });

@@ -1,21 +1,22 @@
 // Encodes a file once, on one thread, and prints the time and the ids as JSON; bench/tokenizer.py runs it.
-#include <fmt/format.h>
 
 #include <chrono>
 #include <cstdio>
 
+#include "base/format.h"
 #include "base/mapped_file.h"
 #include "tokenizer/tokenizer.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    fmt::print(stderr, "usage: bench_tokenizer tokenizer.json TEXT\n");
+    std::fputs(tandem::str_format("usage: bench_tokenizer tokenizer.json TEXT\n").c_str(), stderr);
     return 2;
   }
   const auto compiled = tandem::Tokenizer::from_file(argv[1]);
   const auto text = tandem::read_text_file(argv[2], 1u << 30);
   if (!compiled.ok() || !text.ok()) {
-    fmt::print(stderr, "{}\n", compiled.ok() ? text.error().message : compiled.error().message);
+    std::fputs(tandem::str_format("{}\n", compiled.ok() ? text.error().message : compiled.error().message).c_str(),
+               stderr);
     return 1;
   }
   // As at run time: from the compiled form, on its first text.
@@ -26,11 +27,13 @@ int main(int argc, char** argv) {
   const auto ids = tokenizer->encode(*text, false);
   const auto end = std::chrono::steady_clock::now();
   if (!ids.ok()) {
-    fmt::print(stderr, "{}\n", ids.error().message);
+    std::fputs(tandem::str_format("{}\n", ids.error().message).c_str(), stderr);
     return 1;
   }
   const auto seconds = [](auto duration) { return std::chrono::duration<double>(duration).count(); };
-  fmt::print("{{\"load_seconds\":{},\"seconds\":{},\"ids\":[{}]}}\n", seconds(start - load_start), seconds(end - start),
-             fmt::join(*ids, ","));
+  std::fputs(tandem::str_format("{{\"load_seconds\":{},\"seconds\":{},\"ids\":[{}]}}\n", seconds(start - load_start),
+                                seconds(end - start), tandem::str_join(*ids, ","))
+                 .c_str(),
+             stdout);
   return 0;
 }

@@ -1,5 +1,5 @@
 # In place of dependencies.cmake when we compile for another processor and have none of its packages: the same targets,
-# from headers of this machine that are the same for every processor. fmt and xxHash can be compiled from their headers
+# from headers of this machine that are the same for every processor. xxHash can be compiled from its headers
 # alone, and GoogleTest comes as source. PCRE2, utf8proc and zlib cannot: what needs them compiles, but does not link.
 find_package(Threads REQUIRED)
 find_program(FLATC flatc REQUIRED)
@@ -18,7 +18,6 @@ function(tandem_host_headers TARGET)
   target_compile_definitions(${TARGET} INTERFACE ${HOST_DEFINITIONS})
 endfunction()
 
-tandem_host_headers(fmt::fmt HEADERS fmt DEFINITIONS FMT_HEADER_ONLY)
 tandem_host_headers(nlohmann_json::nlohmann_json HEADERS nlohmann)
 tandem_host_headers(PkgConfig::XXHASH HEADERS xxhash.h flatbuffers DEFINITIONS XXH_INLINE_ALL)
 tandem_host_headers(CLI11::CLI11 HEADERS CLI)

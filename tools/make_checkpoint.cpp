@@ -1,6 +1,5 @@
 // tandem-make-checkpoint: a checkpoint of a given shape with random weights, for tests and measurements of speed and
 // memory. What it says makes no sense.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/format.h"
 #include "random_checkpoint.h"
 
 namespace {
@@ -107,21 +107,25 @@ int main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (show_progress) {
-      fmt::print(stderr, "\r{:3} %  {:.1f} of {:.1f} GB", done * 100 / total, static_cast<double>(done) / 1e9,
-                 static_cast<double>(total) / 1e9);
+      std::fputs(str_format("\r{:3} %  {:.1f} of {:.1f} GB", done * 100 / total, static_cast<double>(done) / 1e9,
+                            static_cast<double>(total) / 1e9)
+                     .c_str(),
+                 stderr);
     }
   };
   const auto result = write_random_checkpoint(folder, options, progress, cancel);
-  if (show_progress) fmt::print(stderr, "\r\033[K");
+  if (show_progress) std::fputs(str_format("\r\033[K").c_str(), stderr);
   if (!result.ok()) {
-    fmt::print(stderr, "tandem-make-checkpoint: {}\n", result.error().message);
+    std::fputs(str_format("tandem-make-checkpoint: {}\n", result.error().message).c_str(), stderr);
     return 1;
   }
   if (!quiet) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    fmt::print("{}: {:.1f} million parameters, {:.1f} MB of {} in {} file{}, {:.1f} s\n", folder,
-               static_cast<double>(result->parameters) / 1e6, static_cast<double>(result->bytes) / 1e6, dtype,
-               result->files, result->files == 1 ? "" : "s", seconds);
+    std::fputs(str_format("{}: {:.1f} million parameters, {:.1f} MB of {} in {} file{}, {:.1f} s\n", folder,
+                          static_cast<double>(result->parameters) / 1e6, static_cast<double>(result->bytes) / 1e6,
+                          dtype, result->files, result->files == 1 ? "" : "s", seconds)
+                   .c_str(),
+               stdout);
   }
   return 0;
 }

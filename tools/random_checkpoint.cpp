@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/half.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
@@ -43,7 +44,7 @@ std::vector<Tensor> tensors_of(const Shape& s) {
   };
   matrix("model.embed_tokens", s.vocab, s.hidden);
   for (int64_t layer = 0; layer < s.layers; ++layer) {
-    const std::string prefix = fmt::format("model.layers.{}.", layer);
+    const std::string prefix = str_format("model.layers.{}.", layer);
     norm(prefix + "input_layernorm", s.hidden);
     matrix(prefix + "self_attn.q_proj", q, s.hidden);
     matrix(prefix + "self_attn.k_proj", kv, s.hidden);
@@ -371,7 +372,7 @@ Result<RandomCheckpointResult> write_random_checkpoint(const fs::path& folder, c
   Json weight_map = Json::object();
   for (size_t shard = 0; shard < shards; ++shard) {
     const std::string name =
-        shards == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards);
+        shards == 1 ? "model.safetensors" : str_format("model-{:05}-of-{:05}.safetensors", shard + 1, shards);
     const size_t begin = shard_begin[shard];
     const auto part = std::span(tensors).subspan(begin, shard_begin[shard + 1] - begin);
     TANDEM_TRY(writer.write(folder / name, part, begin));

@@ -17,6 +17,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -63,7 +64,7 @@ Result<int> create_temporary(const std::filesystem::path& folder, const std::str
                              std::filesystem::path& path) {
   constexpr int kTries = 16;
   for (int i = 0;; ++i) {
-    path = folder / fmt::format("{}.{:016x}{}", stem_of(name), random_number(), kPartial);
+    path = folder / str_format("{}.{:016x}{}", stem_of(name), random_number(), kPartial);
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd >= 0) return fd;
     if ((errno == EEXIST && i < kTries) || errno == EINTR) continue;

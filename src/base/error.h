@@ -1,16 +1,15 @@
-// Short ways to make an Error with an fmt message.
+// Short ways to make an Error with a formatted message.
 #pragma once
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "tandem/status.h"
 
 namespace tandem {
 
-#define TANDEM_DEFINE_ERROR(function, code)                                          \
-  template <typename... Args>                                                        \
-  Error function(fmt::format_string<Args...> format, Args&&... args) {               \
-    return Error{ErrorCode::code, fmt::format(format, std::forward<Args>(args)...)}; \
+#define TANDEM_DEFINE_ERROR(function, code)                           \
+  template <typename... Args>                                         \
+  Error function(FormatString<Args...> format, const Args&... args) { \
+    return Error{ErrorCode::code, str_format(format, args...)};       \
   }
 
 TANDEM_DEFINE_ERROR(invalid_argument, kInvalidArgument)
@@ -29,8 +28,8 @@ TANDEM_DEFINE_ERROR(internal_error, kInternal)
 // of it. So nobody along the way has to know whether somebody below has named the file.
 Error prefixed(Error error, const std::string& context);
 template <typename... Args>
-Error with_context(Error error, fmt::format_string<Args...> format, Args&&... args) {
-  return prefixed(std::move(error), fmt::format(format, std::forward<Args>(args)...));
+Error with_context(Error error, FormatString<Args...> format, const Args&... args) {
+  return prefixed(std::move(error), str_format(format, args...));
 }
 
 }  // namespace tandem

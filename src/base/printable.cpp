@@ -1,10 +1,9 @@
 #include "base/printable.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
+
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -51,7 +50,7 @@ void append_escape(std::string& out, char32_t c) {
     default: break;
   }
   const auto number = static_cast<uint32_t>(c);
-  out += c < 0x80 ? fmt::format("\\x{:02x}", number) : fmt::format("\\u{{{:x}}}", number);
+  out += c < 0x80 ? str_format("\\x{:02x}", number) : str_format("\\u{{{:x}}}", number);
 }
 
 std::string escaped(std::string_view text, bool keep_lines) {
@@ -60,7 +59,7 @@ std::string escaped(std::string_view text, bool keep_lines) {
   while (!text.empty()) {
     const Character c = first_character(text);
     if (!c.valid) {
-      fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<uint8_t>(text[0]));
+      append_format(out, "\\x{:02x}", static_cast<uint8_t>(text[0]));
     } else if (is_unsafe(c.code_point) && !(keep_lines && (c.code_point == '\n' || c.code_point == '\t'))) {
       append_escape(out, c.code_point);
     } else {
@@ -82,7 +81,7 @@ std::string shortened(std::string_view text, size_t limit) {
   size_t head = kept - kept / 3, tail = text.size() - kept / 3;
   while (head > 0 && is_continuation(text[head])) --head;
   while (tail < text.size() && is_continuation(text[tail])) ++tail;
-  return fmt::format("{}{}{}", text.substr(0, head), kEllipsis, text.substr(tail));
+  return str_format("{}{}{}", text.substr(0, head), kEllipsis, text.substr(tail));
 }
 
 std::string printable_message(std::string_view text) {
@@ -105,7 +104,7 @@ std::string printable_json(std::string_view json) {
     const Character c = first_character(json);
     // Below 0x20 there are only the newlines between values: inside of a string JSON escapes them itself.
     if (c.valid && c.code_point >= 0x7f && is_unsafe(c.code_point)) {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<uint32_t>(c.code_point));
+      append_format(out, "\\u{:04x}", static_cast<uint32_t>(c.code_point));
     } else {
       out += json.substr(0, c.bytes);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem {
 
@@ -119,7 +120,7 @@ Result<jinja::MarkedText> ChatTemplate::render_marked(std::span<const Message> m
 
 Value ChatTemplate::variable(const Value& name, const Value& value) const {
   if (!is_token_name(name.text())) return value;
-  if (value.is_none()) return Value::undefined(fmt::format("'{}' is undefined", name.text()));
+  if (value.is_none()) return Value::undefined(str_format("'{}' is undefined", name.text()));
   const Value* own = tokens_.dict().find(name);
   return own != nullptr && own->is_string() && value.is_string() && own->text() == value.text() ? *own : value;
 }

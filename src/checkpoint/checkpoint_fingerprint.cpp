@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/checkpoint.h"
 
 namespace tandem {
@@ -52,8 +53,8 @@ Status Checkpoint::add_file_to_fingerprint(const fs::path& path) {
   const auto time = error ? 0 : fs::last_write_time(path, error).time_since_epoch().count();
   if (error) return io_error("{}: cannot be looked at ({})", path.string(), error.message());
   TANDEM_ASSIGN(const std::string sample, sample_of(path, size));
-  const std::string name_and_size = fmt::format("{} {}", path.filename().string(), size);
-  fingerprint_ = hash_more(fingerprint_, fmt::format("{} {}", name_and_size, time));
+  const std::string name_and_size = str_format("{} {}", path.filename().string(), size);
+  fingerprint_ = hash_more(fingerprint_, str_format("{} {}", name_and_size, time));
   identity_ = hash_more(hash_more(identity_, name_and_size), sample);
   return ok_status();
 }

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/stored_tensor.h"
 
 #if defined(__x86_64__)
@@ -88,7 +89,7 @@ Status read_rows_f32(const TensorView& tensor, int64_t row_begin, int64_t row_co
   const uint64_t element_size = static_cast<uint64_t>(dtype_bits(tensor.dtype)) / 8;
   const auto size = elements ? checked_mul(*elements, element_size) : std::nullopt;
   if (!size || *size != tensor.bytes.size()) {
-    return internal_error("a tensor of shape [{}] has {} bytes", fmt::join(tensor.shape, ", "), tensor.bytes.size());
+    return internal_error("a tensor of shape [{}] has {} bytes", str_join(tensor.shape, ", "), tensor.bytes.size());
   }
   const int64_t rows = tensor_rows(tensor);
   if (row_begin < 0 || row_count < 0 || row_begin > rows || row_count > rows - row_begin) {
@@ -112,7 +113,7 @@ Status read_rows_f32(const TensorView& tensor, int64_t row_begin, int64_t row_co
 Result<std::vector<float>> read_tensor_f32(const TensorView& tensor) {
   const auto elements = element_count(tensor.shape);
   if (!elements || (tensor.stored == nullptr && *elements > tensor.bytes.size())) {
-    return internal_error("a tensor of shape [{}] has {} bytes", fmt::join(tensor.shape, ", "), tensor.bytes.size());
+    return internal_error("a tensor of shape [{}] has {} bytes", str_join(tensor.shape, ", "), tensor.bytes.size());
   }
   std::vector<float> values(*elements);
   TANDEM_TRY(read_rows_f32(tensor, 0, tensor_rows(tensor), values));

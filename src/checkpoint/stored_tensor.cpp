@@ -1,13 +1,12 @@
 #include "checkpoint/stored_tensor.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/half.h"
 #include "checkpoint/convert.h"
 
@@ -169,7 +168,7 @@ bool StoredTensor::is_plain() const {
 Status StoredTensor::check() const {
   const auto elements = element_count(shape);
   const auto bad = [&] {
-    return corrupt("a tensor of shape [{}] in {} parts does not have the right size", fmt::join(shape, ", "),
+    return corrupt("a tensor of shape [{}] in {} parts does not have the right size", str_join(shape, ", "),
                    parts.size());
   };
   if (!elements || *elements == 0 || parts.empty()) return bad();

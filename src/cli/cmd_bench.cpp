@@ -1,9 +1,9 @@
 // tandem bench: how fast a file runs here.
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/format.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
@@ -52,15 +52,15 @@ void report_text(const BenchmarkReport& r) {
   show("{} threads, {} kernels, mode {}", r.threads, r.isa, r.mode);
   show("load               {:>10}", format_seconds(r.load_seconds));
   show("first token        {:>10}  after a prompt of {} tokens ({:.0f} tokens/s)",
-       fmt::format("{:.1f} ms", r.first_token_seconds * 1e3), r.prompt_tokens, r.prompt_tokens_per_second);
+       str_format("{:.1f} ms", r.first_token_seconds * 1e3), r.prompt_tokens, r.prompt_tokens_per_second);
   show("  computes         {:>10}  GOPS: {:.0f} % of the {:.0f} GOPS that int8 reaches here",
-       fmt::format("{:.0f}", r.prompt_operations / r.first_token_seconds / 1e9), 100.0 * r.int8_share,
+       str_format("{:.0f}", r.prompt_operations / r.first_token_seconds / 1e9), 100.0 * r.int8_share,
        r.int8_operations_per_second / 1e9);
   if (r.kv_first_token_seconds > 0.0) {
     show("  one by one       {:>10}  the same prompt without prefill: {:.1f} times as long",
-         fmt::format("{:.1f} ms", r.kv_first_token_seconds * 1e3), r.kv_first_token_seconds / r.first_token_seconds);
+         str_format("{:.1f} ms", r.kv_first_token_seconds * 1e3), r.kv_first_token_seconds / r.first_token_seconds);
   }
-  show("decode             {:>10}  tokens/s", fmt::format("{:.1f}", r.decode_tokens_per_second));
+  show("decode             {:>10}  tokens/s", str_format("{:.1f}", r.decode_tokens_per_second));
   show("  reads            {:>10}  a token, at {:.1f} GB/s: {:.0f} % of the {:.1f} GB/s measured here",
        format_bytes(r.bytes_per_token), static_cast<double>(r.bytes_per_token) * r.decode_tokens_per_second / 1e9,
        100.0 * r.bandwidth_share, r.read_bytes_per_second / 1e9);

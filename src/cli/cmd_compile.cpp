@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/estimate_table.h"
@@ -124,7 +125,7 @@ void summarize(const Options& o, const std::string& recipe, const CompileReport&
   if (report.rescored > 0) note("  head in 4 bits; the CPU computes the {} largest logits again", report.rescored);
   if (!report.graphs.empty()) {
     note("  {}{}", report.graphs,
-         report.variants_compiled > 0 ? fmt::format("; the fastest of {} variants", report.variants_compiled) : "");
+         report.variants_compiled > 0 ? str_format("; the fastest of {} variants", report.variants_compiled) : "");
   }
   for (const std::string& shard : report.shards) note("  {}", shard);
   for (const auto& stage : report.stages) note("  {:<20} {:>8}", stage.name, format_seconds(stage.seconds));
@@ -133,7 +134,7 @@ void summarize(const Options& o, const std::string& recipe, const CompileReport&
     note("  activations int16 in {} of {} layers{}", report.int16_layers, report.rounding_layers,
          worst == report.open_layers.end()
              ? ""
-             : fmt::format("; with int8, {} keeps {:.1f} dB", worst->name, worst->sqnr_db));
+             : str_format("; with int8, {} keeps {:.1f} dB", worst->name, worst->sqnr_db));
   }
   if (std::isfinite(report.sqnr_db)) note("  weights keep {:.1f} dB", report.sqnr_db);
   if (report.segments_reused > 0) note("  {} parts were finished by an earlier run", report.segments_reused);

@@ -1,12 +1,11 @@
 // tandem inspect: what is in a file.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
 
 #include "artifact/reader.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/printable.h"
 #include "cli/commands.h"
@@ -75,7 +74,7 @@ void report_json(const Artifact& artifact, bool verified) {
   }
   for (const Segment& s : h.segments) {
     segments.push_back(
-        {{"name", s.name}, {"offset", s.offset}, {"size", s.size}, {"hash", fmt::format("{:016x}", s.hash)}});
+        {{"name", s.name}, {"offset", s.offset}, {"size", s.size}, {"hash", str_format("{:016x}", s.hash)}});
   }
   const auto activations = activations_of(h.methods.front());
   for (const WeightEntry& w : h.weights) {
@@ -159,7 +158,7 @@ void report_text(const Artifact& artifact, bool verified) {
   }
   for (const ir::Tensor& t : h.methods.front().tensors) {
     if (t.role != ir::TensorRole::kInput && t.role != ir::TensorRole::kOutput && t.name != "k_cache.0") continue;
-    show("           {} {}: {} [{}]", tensor_role_name(t.role), t.name, dtype_name(t.dtype), fmt::join(t.shape, ", "));
+    show("           {} {}: {} [{}]", tensor_role_name(t.role), t.name, dtype_name(t.dtype), str_join(t.shape, ", "));
   }
   if (!h.shards.empty()) {
     show("device     SoC {}, Hexagon V{}, QNN {} ({}), {}", h.device.soc_model, h.device.arch, h.device.core_version,
@@ -171,7 +170,7 @@ void report_text(const Artifact& artifact, bool verified) {
   std::map<std::string, std::pair<size_t, uint64_t>> formats;
   for (const WeightEntry& w : h.weights) {
     std::string name(weight_format_name(w.format));
-    if (w.block > 0) name += fmt::format("/{}", w.block);
+    if (w.block > 0) name += str_format("/{}", w.block);
     auto& [count, bytes] = formats[name];
     ++count;
     bytes += w.bytes();

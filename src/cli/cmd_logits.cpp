@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/output_path.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
@@ -31,7 +32,7 @@ constexpr std::string_view kNpyMagic = "\x93NUMPY";
 // NumPy's .npy, version 1.0: a text header padded to 64 bytes, then the numbers, little-endian.
 std::string npy_header(size_t rows, size_t cols) {
   static_assert(std::endian::native == std::endian::little);
-  std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
+  std::string text = str_format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
   const size_t unpadded = 10 + text.size() + 1;
   text.append((64 - unpadded % 64) % 64, ' ');
   text += '\n';

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/generation_flags.h"
@@ -83,7 +84,7 @@ void run(const Options& o, bool prompt_given) {
   } else {
     write_stdout("\n");
     check_output();
-    if (!o.quiet) write_stderr(fmt::format("\n[{}; seed {}]\n", describe(*result), options.sampler.seed));
+    if (!o.quiet) write_stderr(str_format("\n[{}; seed {}]\n", describe(*result), options.sampler.seed));
   }
   if (result->finish == FinishReason::kCancelled && interrupted()) throw CLI::RuntimeError(interrupt_exit_code());
 }

@@ -1,6 +1,7 @@
 // tandem targets: what a compile can be for.
 #include <CLI/CLI.hpp>
 
+#include "base/format.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "compiler/targets.h"
@@ -43,7 +44,7 @@ void run(bool json) {
     if (t.is_npu()) {
       const Target& simulated = estimated_as(t);
       show("  estimates: {}", t.is_simulated ? "of the chip itself"
-                                             : fmt::format("of a relative, {} (V{})", simulated.name, simulated.arch));
+                                             : str_format("of a relative, {} (V{})", simulated.name, simulated.arch));
     }
   }
   if (json) {

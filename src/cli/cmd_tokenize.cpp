@@ -1,11 +1,11 @@
 // tandem tokenize: text to token ids and back, for looking at a vocabulary and for comparing tokenizers.
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/input.h"
@@ -57,8 +57,8 @@ Result<std::string> tokenize_line(const Tokenizer& tokenizer, const std::string&
       ids.push_back(static_cast<int32_t>(id));
     }
   }
-  return fmt::format("{{\"ids\":[{}],\"decoded\":{}}}\n", fmt::join(ids, ","),
-                     json_text(tokenizer.decode(ids, options.skip_special)));
+  return str_format("{{\"ids\":[{}],\"decoded\":{}}}\n", str_join(ids, ","),
+                    json_text(tokenizer.decode(ids, options.skip_special)));
 }
 
 void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options) {
@@ -87,7 +87,7 @@ void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
   }
   const Result<std::vector<int32_t>> ids = encode(*tokenizer, options.prompt, options);
   if (!ids.ok()) fail(ids.error());
-  write_stdout(fmt::format("{}\n", fmt::join(*ids, " ")));
+  write_stdout(str_format("{}\n", str_join(*ids, " ")));
 }
 
 }  // namespace

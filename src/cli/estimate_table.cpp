@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/format.h"
 #include "cli/output.h"
 #include "compiler/targets.h"
 
@@ -25,7 +26,7 @@ void show_header(std::string_view share) {
 
 void show_method(const EstimateReport& report, const MethodEstimate& method) {
   const auto share = [&](const qnn::Estimate& e) {
-    return fmt::format("{:.0f} %", 100.0 * report.share_of_streaming_rate(e));
+    return str_format("{:.0f} %", 100.0 * report.share_of_streaming_rate(e));
   };
   if (method.shards.size() > 1) {
     for (const auto& [name, e] : method.shards) show_row(method.name, name, e, share(e), e.uncosted_ops.size());
@@ -51,7 +52,7 @@ void show_first_token(int64_t prompt, double us) {
 // The name of a SoC that we know, or its number.
 std::string soc_name(uint32_t soc_model) {
   const auto found = std::ranges::find(targets(), soc_model, &Target::soc_model);
-  return soc_model == 0 || found == targets().end() ? fmt::format("SoC {}", soc_model) : std::string(found->name);
+  return soc_model == 0 || found == targets().end() ? str_format("SoC {}", soc_model) : std::string(found->name);
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ void show_estimates(const EstimateReport& report) {
   show_uncosted(report.lm_head);
   const StreamingRate rate = report.streaming_rate();
   show("  rate: {:.1f} GB/s, as {} reads weights", rate.bytes_per_us / 1e3,
-       rate.of_head ? "the LM head" : fmt::format("a large LM head on V{}", report.arch));
+       rate.of_head ? "the LM head" : str_format("a large LM head on V{}", report.arch));
   show_sums(report.tokens_per_second(), report.bytes_per_token());
   for (const int64_t prompt : report.shown_prompts()) show_first_token(prompt, report.first_token_us(prompt));
 }

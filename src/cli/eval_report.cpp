@@ -1,17 +1,16 @@
 #include "cli/eval_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+
+#include "base/format.h"
 
 namespace tandem {
 namespace {
 
 std::string decibels(double value) {
   if (std::isnan(value)) return "-";
-  return std::isinf(value) && value > 0 ? "equal" : fmt::format("{:.1f}", value);
+  return std::isinf(value) && value > 0 ? "equal" : str_format("{:.1f}", value);
 }
 
 Json json_decibels(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -27,17 +26,16 @@ int64_t below_noise(const GreedyAgreement& greedy) {
 }
 
 void add_greedy_text(const GreedyAgreement& greedy, std::string& text) {
-  auto out = std::back_inserter(text);
-  fmt::format_to(out, "greedy tokens of device equal to qdq's: {} of {} (noise of the logits {:.4f} rms)\n",
-                 greedy.equal, greedy.steps, greedy.noise);
+  append_format(text, "greedy tokens of device equal to qdq's: {} of {} (noise of the logits {:.4f} rms)\n",
+                greedy.equal, greedy.steps, greedy.noise);
   for (const Divergence& p : greedy.divergences) {
-    fmt::format_to(out,
-                   "  step {}: {} instead of {}; qdq's two best are {:.4f} apart, noise {:.4f} rms, {:.4f} at most\n",
-                   p.step, p.got_token, p.wanted_token, p.gap, p.noise, p.largest_noise);
+    append_format(text,
+                  "  step {}: {} instead of {}; qdq's two best are {:.4f} apart, noise {:.4f} rms, {:.4f} at most\n",
+                  p.step, p.got_token, p.wanted_token, p.gap, p.noise, p.largest_noise);
   }
   if (!greedy.divergences.empty()) {
-    fmt::format_to(out, "  {} of the {} that part are below the noise\n", below_noise(greedy),
-                   greedy.divergences.size());
+    append_format(text, "  {} of the {} that part are below the noise\n", below_noise(greedy),
+                  greedy.divergences.size());
   }
 }
 
@@ -59,12 +57,11 @@ Json greedy_json(const GreedyAgreement& greedy) {
 }
 
 void add_layers_text(const std::vector<LayerSqnr>& layers, std::string& text) {
-  auto out = std::back_inserter(text);
-  fmt::format_to(out, "SQNR of device against qdq by layer, dB\n{:>7}{:>10}{:>10}{:>10}\n", "layer", "hidden", "keys",
-                 "values");
+  append_format(text, "SQNR of device against qdq by layer, dB\n{:>7}{:>10}{:>10}{:>10}\n", "layer", "hidden", "keys",
+                "values");
   for (const LayerSqnr& layer : layers) {
-    fmt::format_to(out, "{:>7}{:>10}{:>10}{:>10}\n", layer.layer, layer.hidden ? decibels(layer.hidden->db()) : "-",
-                   decibels(layer.keys.db()), decibels(layer.values.db()));
+    append_format(text, "{:>7}{:>10}{:>10}{:>10}\n", layer.layer, layer.hidden ? decibels(layer.hidden->db()) : "-",
+                  decibels(layer.keys.db()), decibels(layer.values.db()));
   }
 }
 
@@ -85,10 +82,10 @@ Json layers_json(const std::vector<LayerSqnr>& layers) {
 std::string one_phase_text(const PhasesReport& report) {
   const PhaseMetrics& figures = report.phases.front();
   std::string text =
-      fmt::format("perplexity {:.4f} over {} tokens ({} sequences, phase {})\n", figures.perplexity.value(),
-                  figures.perplexity.tokens(), report.sequences, phase_name(figures.phase));
+      str_format("perplexity {:.4f} over {} tokens ({} sequences, phase {})\n", figures.perplexity.value(),
+                 figures.perplexity.tokens(), report.sequences, phase_name(figures.phase));
   if (figures.answers) {
-    text += fmt::format("answers right: {} of {}\n", figures.answers->right, figures.answers->asked);
+    text += str_format("answers right: {} of {}\n", figures.answers->right, figures.answers->asked);
   }
   return text;
 }
@@ -104,18 +101,17 @@ Json one_phase_json(const PhasesReport& report) {
 }
 
 std::string phases_text(const PhasesReport& report) {
-  std::string text = fmt::format("{:<8}{:>12}{:>12}{:>14}\n", "phase", "perplexity", "to float", "answers right");
-  auto out = std::back_inserter(text);
+  std::string text = str_format("{:<8}{:>12}{:>12}{:>14}\n", "phase", "perplexity", "to float", "answers right");
   for (const PhaseMetrics& figures : report.phases) {
     const auto ratio = report.ratio_to_float(figures);
     const bool compares = ratio && figures.phase != Phase::kFloat;
-    fmt::format_to(out, "{:<8}{:>12.4f}{:>12}{:>14}\n", phase_name(figures.phase), figures.perplexity.value(),
-                   compares ? fmt::format("{:+.2f} %", 100.0 * (*ratio - 1.0)) : "",
-                   figures.answers ? fmt::format("{} of {}", figures.answers->right, figures.answers->asked) : "");
+    append_format(text, "{:<8}{:>12.4f}{:>12}{:>14}\n", phase_name(figures.phase), figures.perplexity.value(),
+                  compares ? str_format("{:+.2f} %", 100.0 * (*ratio - 1.0)) : "",
+                  figures.answers ? str_format("{} of {}", figures.answers->right, figures.answers->asked) : "");
   }
-  fmt::format_to(out, "{} tokens in {} sequences\n", report.phases.front().perplexity.tokens(), report.sequences);
+  append_format(text, "{} tokens in {} sequences\n", report.phases.front().perplexity.tokens(), report.sequences);
   if (report.logits) {
-    fmt::format_to(out, "SQNR of device's logits against qdq's: {} dB\n", decibels(report.logits->db()));
+    append_format(text, "SQNR of device's logits against qdq's: {} dB\n", decibels(report.logits->db()));
   }
   if (report.greedy) add_greedy_text(*report.greedy, text);
   if (!report.layers.empty()) add_layers_text(report.layers, text);

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -71,7 +72,7 @@ std::string variables_json(const std::vector<std::string>& variables) {
   for (const std::string& variable : variables) {
     const size_t equals = variable.find('=');
     if (equals == std::string::npos || equals == 0) {
-      refuse(fmt::format("--var {} should be NAME=VALUE, such as enable_thinking=false", variable));
+      refuse(str_format("--var {} should be NAME=VALUE, such as enable_thinking=false", variable));
     }
     const std::string value = variable.substr(equals + 1);
     json += json.empty() ? "{" : ",";
@@ -85,7 +86,7 @@ std::string variables_json(const std::vector<std::string>& variables) {
 
 void GenerationFlags::check() const {
   if (greedy && temperature.value_or(0.0f) != 0.0f) {
-    refuse(fmt::format("--greedy and --temperature {} contradict each other; leave one out", *temperature));
+    refuse(str_format("--greedy and --temperature {} contradict each other; leave one out", *temperature));
   }
   if (no_template && !system.empty()) refuse("--system makes no sense with --no-template");
   if (no_template && !variables.empty()) refuse("--var makes no sense with --no-template");
@@ -127,14 +128,14 @@ std::string describe(const GenerateResult& r) {
   const auto rate = [](int64_t count, double seconds) {
     return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0;
   };
-  std::string text = fmt::format("{} prompt tokens in {} ({:.0f}/s), first token after {}", r.prompt_tokens,
-                                 format_seconds(r.prompt_seconds), rate(r.prompt_tokens, r.prompt_seconds),
-                                 format_seconds(r.first_token_seconds));
-  if (r.reused_tokens > 0) text += fmt::format(", {} from the cache", r.reused_tokens);
+  std::string text = str_format("{} prompt tokens in {} ({:.0f}/s), first token after {}", r.prompt_tokens,
+                                format_seconds(r.prompt_seconds), rate(r.prompt_tokens, r.prompt_seconds),
+                                format_seconds(r.first_token_seconds));
+  if (r.reused_tokens > 0) text += str_format(", {} from the cache", r.reused_tokens);
   const auto count = static_cast<int64_t>(r.tokens.size());
-  text += fmt::format("; {} tokens", count);
-  if (count > 1) text += fmt::format(" at {:.0f}/s", rate(count - 1, r.decode_seconds));
-  return text + fmt::format("; finished: {}", finish_reason_name(r.finish));
+  text += str_format("; {} tokens", count);
+  if (count > 1) text += str_format(" at {:.0f}/s", rate(count - 1, r.decode_seconds));
+  return text + str_format("; finished: {}", finish_reason_name(r.finish));
 }
 
 }  // namespace tandem

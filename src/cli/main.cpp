@@ -7,6 +7,7 @@
 #include <new>
 #include <sstream>
 
+#include "base/format.h"
 #include "base/program_start.h"
 #include "base/version.h"
 #include "cli/commands.h"
@@ -50,7 +51,7 @@ int run_command(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::RuntimeError& error) {
     return error.get_exit_code();  // A command has said what is wrong.
   } catch (const CLI::ParseError& error) {
-    note_error(fmt::format("{} (see `tandem --help` or `tandem COMMAND --help`)", error.what()));
+    note_error(str_format("{} (see `tandem --help` or `tandem COMMAND --help`)", error.what()));
     return 2;
   }
 }
@@ -68,7 +69,7 @@ int run(int argc, char** argv) {
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' &&
       std::ranges::none_of(app.get_subcommands([](CLI::App*) { return true; }), is_named)) {
-    note_error(fmt::format("\"{}\" is not a command (see `tandem --help`)", argv[1]));
+    note_error(str_format("\"{}\" is not a command (see `tandem --help`)", argv[1]));
     return 2;
   }
   return run_command(app, argc, argv);

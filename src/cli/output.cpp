@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/format.h"
 #include "base/printable.h"
 
 namespace tandem {
@@ -71,7 +72,7 @@ void check_output() {
   flush_stdout();
   if (!output_failed()) return;
   if (g_output_error == EPIPE) throw CLI::RuntimeError(kReaderGone);
-  note_error(fmt::format("the output cannot be written ({})", std::strerror(g_output_error)));
+  note_error(str_format("the output cannot be written ({})", std::strerror(g_output_error)));
   throw CLI::RuntimeError(1);
 }
 

@@ -6,10 +6,9 @@
 // somebody else wrote.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string_view>
 
+#include "base/format.h"
 #include "base/json.h"
 
 namespace tandem {
@@ -19,8 +18,8 @@ void write_stderr(std::string_view text);
 // One line on standard error.
 void note_line(std::string_view line);
 template <typename... Args>
-void note(fmt::format_string<Args...> format, Args&&... args) {
-  note_line(fmt::format(format, std::forward<Args>(args)...));
+void note(FormatString<Args...> format, const Args&... args) {
+  note_line(str_format(format, args...));
 }
 // "error: …" and "warning: …".
 void note_error(std::string_view message);
@@ -33,8 +32,8 @@ bool flush_stdout();
 // One line on standard output, and one line it stays, whatever its arguments have in them.
 bool show_line(std::string_view line);
 template <typename... Args>
-bool show(fmt::format_string<Args...> format, Args&&... args) {
-  return show_line(fmt::format(format, std::forward<Args>(args)...));
+bool show(FormatString<Args...> format, const Args&... args) {
+  return show_line(str_format(format, args...));
 }
 bool show_json(const Json& json, int indent = -1);
 // Text that is itself the result, such as an answer: to a terminal without what would steer it (newlines and tabs

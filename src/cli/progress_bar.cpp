@@ -1,8 +1,8 @@
 #include "cli/progress_bar.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/format.h"
 #include "base/printable.h"
 #include "cli/output.h"
 
@@ -42,8 +42,8 @@ void ProgressBar::update(const Progress& progress) {
   }
   constexpr int kWidth = 30;
   const int filled = static_cast<int>(share * kWidth);
-  write_stderr(fmt::format("\r\033[K[{:#<{}}{:.<{}}] {:3.0f}%  {}  {}", "", filled, "", kWidth - filled, 100.0 * share,
-                           shortened(printable(stage_), kMaxStage), left));
+  write_stderr(str_format("\r\033[K[{:#<{}}{:.<{}}] {:3.0f}%  {}  {}", "", filled, "", kWidth - filled, 100.0 * share,
+                          shortened(printable(stage_), kMaxStage), left));
 }
 
 void ProgressBar::finish() {
@@ -54,17 +54,17 @@ void ProgressBar::finish() {
 
 std::string format_bytes(uint64_t bytes) {
   const auto value = static_cast<double>(bytes);
-  if (value >= 1e9) return fmt::format("{:.2f} GB", value / 1e9);
-  if (value >= 1e6) return fmt::format("{:.1f} MB", value / 1e6);
-  if (value >= 1e3) return fmt::format("{:.0f} KB", value / 1e3);
-  return fmt::format("{} bytes", bytes);
+  if (value >= 1e9) return str_format("{:.2f} GB", value / 1e9);
+  if (value >= 1e6) return str_format("{:.1f} MB", value / 1e6);
+  if (value >= 1e3) return str_format("{:.0f} KB", value / 1e3);
+  return str_format("{} bytes", bytes);
 }
 
 std::string format_seconds(double seconds) {
-  if (seconds < 1.0) return fmt::format("{:.0f} ms", seconds * 1e3);
-  if (seconds < 60.0) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 1.0) return str_format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 60.0) return str_format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(seconds);
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return str_format("{}:{:02}", whole / 60, whole % 60);
 }
 
 }  // namespace tandem

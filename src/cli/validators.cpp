@@ -1,12 +1,12 @@
 #include "cli/validators.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <string_view>
+
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -20,8 +20,8 @@ std::optional<Number> parse(std::string_view text) {
 }
 
 std::string describe_range(int64_t least, int64_t most) {
-  return most == kMaxCount ? fmt::format("of at least {} (and at most {})", least, most)
-                           : fmt::format("from {} to {}", least, most);
+  return most == kMaxCount ? str_format("of at least {} (and at most {})", least, most)
+                           : str_format("from {} to {}", least, most);
 }
 
 std::vector<std::string> split(std::string_view text) {
@@ -45,11 +45,11 @@ CLI::Validator real(double least, double most, bool open) {
     if (value && std::isfinite(*value) && (open ? *value > least : *value >= least) && *value <= most) {
       return std::string();
     }
-    const std::string lower = open ? fmt::format("above {}", least) : fmt::format("of at least {}", least);
-    return fmt::format("\"{}\" is not a number {}{}", text, lower,
-                       std::isinf(most) ? "" : fmt::format(" and at most {}", most));
+    const std::string lower = open ? str_format("above {}", least) : str_format("of at least {}", least);
+    return str_format("\"{}\" is not a number {}{}", text, lower,
+                      std::isinf(most) ? "" : str_format(" and at most {}", most));
   };
-  return {check, fmt::format("{}{}{}", open ? ">" : ">=", least, std::isinf(most) ? "" : fmt::format(",<={}", most))};
+  return {check, str_format("{}{}{}", open ? ">" : ">=", least, std::isinf(most) ? "" : str_format(",<={}", most))};
 }
 
 }  // namespace
@@ -57,15 +57,15 @@ CLI::Validator real(double least, double most, bool open) {
 CLI::Validator whole_number(int64_t least, int64_t most) {
   const auto check = [=](const std::string& text) {
     if (is_whole_number(text, least, most)) return std::string();
-    return fmt::format("\"{}\" is not a whole number {}", text, describe_range(least, most));
+    return str_format("\"{}\" is not a whole number {}", text, describe_range(least, most));
   };
-  return {check, most == kMaxCount ? fmt::format(">={}", least) : fmt::format("{}..{}", least, most)};
+  return {check, most == kMaxCount ? str_format(">={}", least) : str_format("{}..{}", least, most)};
 }
 
 CLI::Validator any_unsigned() {
   const auto check = [](const std::string& text) {
     if (parse<uint64_t>(text)) return std::string();
-    return fmt::format("\"{}\" is not a whole number from 0 to {}", text, UINT64_MAX);
+    return str_format("\"{}\" is not a whole number from 0 to {}", text, UINT64_MAX);
   };
   return {check, ">=0"};
 }
@@ -77,7 +77,7 @@ CLI::Validator number_list(int64_t least, int64_t most) {
   const auto check = [=](const std::string& text) {
     for (const std::string& part : split(text)) {
       if (is_whole_number(part, least, most)) continue;
-      return fmt::format("\"{}\" in the list is not a whole number {}", part, describe_range(least, most));
+      return str_format("\"{}\" in the list is not a whole number {}", part, describe_range(least, most));
     }
     return std::string();
   };

@@ -5,6 +5,7 @@
 #include "artifact/writer.h"
 #include "backends/qnn/compile/compile_npu.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/guarded.h"
 #include "base/json.h"
 #include "base/version.h"
@@ -20,8 +21,8 @@ namespace {
 std::string key_of(const CompileJob& job, const FilePlan& file) {
   Json segments = Json::array();
   for (const SegmentPlan& segment : file.segments) segments.push_back({segment.name, segment.size});
-  return fmt::format("{} {:016x} {} {} {}", kVersion, job.checkpoint().fingerprint(), job.target().name,
-                     job.recipe().to_json(), dump_json(segments));
+  return str_format("{} {:016x} {} {} {}", kVersion, job.checkpoint().fingerprint(), job.target().name,
+                    job.recipe().to_json(), dump_json(segments));
 }
 
 Result<std::vector<ir::Graph>> build_methods(CompileJob& job, ThreadPool& pool) {

@@ -7,6 +7,7 @@
 #include "artifact/reader.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/output_path.h"
 #include "base/version.h"
 #include "chat/chat_template.h"
@@ -85,7 +86,7 @@ Status CompileJob::check_context() {
                             lengths.size(), kMaxMethods);
   }
   shapes_ = {{"decode", 1, context_}};
-  for (const int64_t length : lengths) shapes_.push_back({fmt::format("prefill_{}", length), length, context_});
+  for (const int64_t length : lengths) shapes_.push_back({str_format("prefill_{}", length), length, context_});
   return ok_status();
 }
 
@@ -93,7 +94,7 @@ Status CompileJob::check_weights() {
   std::vector<std::string> names;
   for (const WeightSource& weight : plan_.weights) names.push_back(weight.name);
   for (const std::string& pattern : options_.recipe.unmatched_rules(names)) {
-    report_.warnings.push_back(fmt::format("recipe: the rule \"{}\" matches no weight of this model", pattern));
+    report_.warnings.push_back(str_format("recipe: the rule \"{}\" matches no weight of this model", pattern));
   }
   std::vector<int64_t> prefill;
   for (size_t i = 1; i < shapes_.size(); ++i) prefill.push_back(shapes_[i].tokens);
@@ -159,8 +160,8 @@ Status CompileJob::read_tokenizer() {
   }
   if (tokenizer->vocab_size() > plan_.vocab_size) {
     report_.warnings.push_back(
-        fmt::format("the tokenizer has {} tokens and the model {}; texts with the tokens beyond will be refused",
-                    tokenizer->vocab_size(), plan_.vocab_size));
+        str_format("the tokenizer has {} tokens and the model {}; texts with the tokens beyond will be refused",
+                   tokenizer->vocab_size(), plan_.vocab_size));
   }
   tokenizer_ = std::move(tokenizer);
   return ok_status();
@@ -179,7 +180,7 @@ std::vector<int32_t> CompileJob::sample_tokens(size_t most) const {
 
 ArtifactHeader CompileJob::make_header(const FilePlan& file) const {
   ArtifactHeader header;
-  header.producer = fmt::format("tandem {}", kVersion);
+  header.producer = str_format("tandem {}", kVersion);
   header.target = target_->name;
   header.backend = target_->backend;
   header.model = {checkpoint_.name(), std::string(plan_.family->name),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "compiler/calibration/choose_activations.h"
 
 namespace tandem {
@@ -57,8 +58,8 @@ Status check_kv(const Target& target, const CompileOptions& options, Recipe& rec
                          in_f16 ? "fp16" : "u8 or u16", kv_format_name(recipe.kv));
     }
     if (recipe.name.ends_with(".json")) {
-      notes.push_back(fmt::format("the KV cache is {} on target {}, not {} as in the recipe", kv_format_name(usual),
-                                  target.name, kv_format_name(recipe.kv)));
+      notes.push_back(str_format("the KV cache is {} on target {}, not {} as in the recipe", kv_format_name(usual),
+                                 target.name, kv_format_name(recipe.kv)));
     }
     recipe.kv = usual;
   }
@@ -81,7 +82,7 @@ Status check_activations(const Target& target, const ModelPlan& plan, const Comp
   }
   for (const WeightSource& weight : plan.weights) {
     if (computes_in_f16(recipe) || recipe.activations_for(weight.name) == ActivationFormat::kInt8) continue;
-    notes.push_back(fmt::format("activations have 16 bits on target {}, whatever the recipe says", target.name));
+    notes.push_back(str_format("activations have 16 bits on target {}, whatever the recipe says", target.name));
     break;
   }
   return ok_status();
@@ -136,7 +137,7 @@ Status resolve_head(const Target& target, const ModelPlan& plan, const CompileOp
   }
   if (is_small && !recipe.rescore && !obstacle.empty()) {
     notes.push_back(
-        fmt::format("the head has 4 bits, and its logits cannot be rescored: {}; --head int8 loses less", obstacle));
+        str_format("the head has 4 bits, and its logits cannot be rescored: {}; --head int8 loses less", obstacle));
   }
   if (!recipe.rescore) recipe.rescore = is_small && obstacle.empty() ? kDefaultRescore : 0;
   return ok_status();
@@ -222,8 +223,8 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
     if (weight.name == "embedding" || spec.format != WeightFormat::kLpbq4 || weight.cols % spec.block == 0) continue;
     TANDEM_ASSIGN(Glob exact, Glob::compile(weight.name));
     recipe.rules.push_back({std::move(exact), WeightSpec{WeightFormat::kI8, 0}});
-    notes.push_back(fmt::format("\"{}\" takes 8 bits: its {} inputs are no multiple of the block of {}", weight.name,
-                                weight.cols, spec.block));
+    notes.push_back(str_format("\"{}\" takes 8 bits: its {} inputs are no multiple of the block of {}", weight.name,
+                               weight.cols, spec.block));
   }
   if (!embedding_on_host(plan, recipe)) {
     // In the graph it is a table in the encoding of its output: that rounds it, and nothing before it.
@@ -233,7 +234,7 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
   const DType border = computes_in_f16(recipe) ? DType::kF16 : DType::kU16;
   if (recipe.name.ends_with(".json") && (recipe.mask != border || recipe.logits != border)) {
     notes.push_back(
-        fmt::format("mask and logits are {} on target {}, whatever the recipe says", dtype_name(border), target.name));
+        str_format("mask and logits are {} on target {}, whatever the recipe says", dtype_name(border), target.name));
   }
   recipe.mask = recipe.logits = border;
   return ok_status();

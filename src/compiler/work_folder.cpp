@@ -15,6 +15,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/list_folder.h"
 #include "base/mapped_file.h"
@@ -267,10 +268,10 @@ bool WorkFolder::remove_leftovers() {
   return all;
 }
 
-fs::path WorkFolder::segment_path(size_t index) const { return folder_ / fmt::format("{:05}.segment", index); }
+fs::path WorkFolder::segment_path(size_t index) const { return folder_ / str_format("{:05}.segment", index); }
 
 fs::path WorkFolder::shard_job_path(const fs::path& folder, size_t task, std::string_view suffix) {
-  return folder / fmt::format("shard{:03}{}", task, suffix);
+  return folder / str_format("shard{:03}{}", task, suffix);
 }
 
 const FinishedSegment* WorkFolder::find(const std::string& name, uint64_t source) const {

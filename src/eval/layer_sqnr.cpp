@@ -6,6 +6,7 @@
 
 #include "backends/interface/io_conversion.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -133,7 +134,7 @@ Result<std::vector<LayerSqnr>> compare_layers(TestedModel& wanted, TestedModel& 
 std::vector<std::pair<std::string, double>> layer_sqnr_list(const std::vector<LayerSqnr>& layers) {
   std::vector<std::pair<std::string, double>> list;
   for (const LayerSqnr& layer : layers) {
-    const std::string name = fmt::format("layer {}", layer.layer);
+    const std::string name = str_format("layer {}", layer.layer);
     if (layer.hidden) list.emplace_back(name, layer.hidden->db());
     list.emplace_back(name + " keys", layer.keys.db());
     list.emplace_back(name + " values", layer.values.db());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -43,7 +44,7 @@ class Measurement {
   Status answers(int64_t limit) {
     for (size_t i = 0; i < models_.size(); ++i) {
       const auto tell = [&](Progress progress) {
-        progress.stage = fmt::format("answers, {}", phase_name(models_[i]->phase()));
+        progress.stage = str_format("answers, {}", phase_name(models_[i]->phase()));
         if (progress_) progress_(progress);
       };
       TANDEM_ASSIGN(report_.phases[i].answers, ask_questions(*models_[i], dataset_.conversations, limit, tell));

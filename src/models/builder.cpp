@@ -1,8 +1,7 @@
 #include "models/builder.h"
 
-#include <fmt/format.h>
-
 #include "backends/interface/method_inputs.h"
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -93,7 +92,7 @@ class Builder {
   }
 
   void draw_rope_table(size_t i) {
-    const std::string name = fmt::format("rope.{}", i);
+    const std::string name = str_format("rope.{}", i);
     const TensorId frequency = vector(name + ".inverse_frequency");
     const int64_t half = graph_.at(frequency).shape[0];
     const TensorId cos = activation(name + ".cos", half), sin = activation(name + ".sin", half);
@@ -124,14 +123,14 @@ class Builder {
   }
 
   TensorId draw_attention(size_t i, TensorId h) {
-    const std::string layer = fmt::format("layers.{}.attention.", i);
+    const std::string layer = str_format("layers.{}.attention.", i);
     const LayerPlan& layer_plan = plan_.layers[i];
     TensorId q = linear(h, layer + "q", plan_.qkv_bias);
     TensorId k = linear(h, layer + "k", plan_.qkv_bias);
     const TensorId v = linear(h, layer + "v", plan_.qkv_bias);
     q = rotated(head_normed(q, layer + "q_norm"), layer_plan.rope_table, layer + "q.rope");
     k = rotated(head_normed(k, layer + "k_norm"), layer_plan.rope_table, layer + "k.rope");
-    const TensorId k_cache = cache(fmt::format("k_cache.{}", i)), v_cache = cache(fmt::format("v_cache.{}", i));
+    const TensorId k_cache = cache(str_format("k_cache.{}", i)), v_cache = cache(str_format("v_cache.{}", i));
     const ir::OpAttributes store = {.head_dim = plan_.head_dim};
     graph_.ops.push_back({OpKind::kStoreKv, {k, positions_, k_cache}, {}, store});
     graph_.ops.push_back({OpKind::kStoreKv, {v, positions_, v_cache}, {}, store});
@@ -144,7 +143,7 @@ class Builder {
   }
 
   TensorId draw_mlp(size_t i, TensorId h) {
-    const std::string layer = fmt::format("layers.{}.mlp.", i);
+    const std::string layer = str_format("layers.{}.mlp.", i);
     const OpKind act = plan_.activation == Activation::kSilu ? OpKind::kSilu : OpKind::kGeluTanh;
     TensorId inner;
     if (plan_.family->mlp == MlpKind::kPlain) {
@@ -167,7 +166,7 @@ class Builder {
   }
 
   TensorId draw_layer(size_t i, TensorId x) {
-    const std::string attention = fmt::format("layers.{}.attention.", i), mlp = fmt::format("layers.{}.mlp.", i);
+    const std::string attention = str_format("layers.{}.attention.", i), mlp = str_format("layers.{}.mlp.", i);
     const TensorNames& names = plan_.family->names;
     const TensorId h = norm(x, attention + "norm", attention + "norm.out");
     if (plan_.family->block == BlockKind::kParallel) {

@@ -1,12 +1,11 @@
 #include "models/model_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "models/rope_table.h"
 #include "models/tensor_sources.h"
 
@@ -39,7 +38,7 @@ class Planner {
     TANDEM_TRY(resolve_layers());
     TANDEM_TRY(collect_sources(checkpoint_, plan_));
     for (const std::string& key : config_.unread_keys) {
-      plan_.warnings.push_back(fmt::format("config.json: key \"{}\" is unknown and was ignored", key));
+      plan_.warnings.push_back(str_format("config.json: key \"{}\" is unknown and was ignored", key));
     }
     return std::move(plan_);
   }
@@ -151,7 +150,7 @@ class Planner {
   Status add_rope_table(RopeConfig rope, double default_theta, int64_t rotary_dim) {
     if (!rope.theta_given) rope.theta = default_theta;
     TANDEM_ASSIGN(RopeTable table, make_rope_table(rope, rotary_dim, plan_.max_positions));
-    const std::string name = fmt::format("rope.{}.", plan_.rope_tables.size());
+    const std::string name = str_format("rope.{}.", plan_.rope_tables.size());
     const auto add = [&](const char* part, const std::vector<float>& values) {
       if (values.empty()) return;
       plan_.vectors.push_back({.name = name + part, .length = static_cast<int64_t>(values.size()), .values = values});

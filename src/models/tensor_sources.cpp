@@ -1,11 +1,9 @@
 #include "models/tensor_sources.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -30,8 +28,8 @@ class SourceCollector {
   Result<TensorView> view(const std::string& name, const std::vector<int64_t>& shape) {
     TANDEM_ASSIGN(TensorView tensor, checkpoint_.tensor(name));
     if (tensor.shape != shape) {
-      return corrupt("tensor \"{}\" has shape [{}], and config.json asks for [{}]", name, fmt::join(tensor.shape, ", "),
-                     fmt::join(shape, ", "));
+      return corrupt("tensor \"{}\" has shape [{}], and config.json asks for [{}]", name, str_join(tensor.shape, ", "),
+                     str_join(shape, ", "));
     }
     if (used_.insert(name).second) plan_.parameters += tensor_rows(tensor) * tensor_row_size(tensor);
     return tensor;
@@ -94,8 +92,13 @@ class SourceCollector {
 
   Status collect_layer(int64_t i) {
     const TensorNames& names = family_->names;
-    const auto tensor = [&](std::string_view pattern) { return fmt::format(fmt::runtime(pattern), i); };
-    const auto name = [&](std::string_view part) { return fmt::format("layers.{}.{}", i, part); };
+    const auto tensor = [&](std::string_view pattern) {
+      std::string text;
+      const FormatValue layer(i);
+      append_values(text, pattern, {&layer, 1});
+      return text;
+    };
+    const auto name = [&](std::string_view part) { return str_format("layers.{}.{}", i, part); };
     const int64_t hidden = plan_.hidden_size, ffn = plan_.intermediate_size;
     const int64_t q_rows = plan_.heads * plan_.head_dim, kv_rows = plan_.kv_heads * plan_.head_dim;
 

@@ -1,7 +1,5 @@
 #include "quant/calibration_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "base/append_format.h"
+#include "base/format.h"
 #include "base/output_path.h"
 #include "quant/observer.h"
 #include "quant/svg_plot.h"
@@ -101,11 +99,11 @@ SvgRange range_of(const TensorEncoding& e, double x) {
 }
 
 std::string percent(double share) {
-  return std::isfinite(share) ? (share == 0.0 ? "0" : fmt::format("{:.3g} %", share * 100.0)) : "–";
+  return std::isfinite(share) ? (share == 0.0 ? "0" : str_format("{:.3g} %", share * 100.0)) : "–";
 }
 std::string decibels(double db) {
   if (std::isinf(db)) return db > 0.0 ? "equal" : "–";
-  return std::isnan(db) ? "–" : fmt::format("{:.1f}", db);
+  return std::isnan(db) ? "–" : str_format("{:.1f}", db);
 }
 
 void write_rows(std::string& out, const std::vector<Row>& rows, const CalibrationReportExtras& extras) {
@@ -250,10 +248,8 @@ bool is_calibration_report(const std::filesystem::path& path) { return file_star
 std::string calibration_report_html(const EncodingTable& table, std::string_view title,
                                     const CalibrationReportExtras& extras) {
   std::string out;
-  append_format(out,
-                "{2}<meta charset=\"utf-8\"/><title>{0}</title><style>{1}</style></head>\n"
-                "<body>\n<h1>{0}</h1>\n",
-                escape_html(title), kStyle, kReportStart);
+  append_format(out, "{}<meta charset=\"utf-8\"/><title>{}</title><style>{}</style></head>\n<body>\n<h1>{}</h1>\n",
+                kReportStart, escape_html(title), kStyle, escape_html(title));
   write_summary(out, table);
   out += extras.sections;
   write_plots(out, table);

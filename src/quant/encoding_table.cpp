@@ -12,6 +12,7 @@
 #include "base/ascii.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/mapped_file.h"
 #include "quant/observer.h"
 
@@ -44,36 +45,36 @@ Error wrong(std::string_view name, std::string_view what) {
 
 Status validate(std::string_view name, const TensorEncoding& e) {
   if (name.empty() || name.size() > kMaxTensorName) {
-    return wrong(name.substr(0, 64), fmt::format("the name should have 1 to {} bytes", kMaxTensorName));
+    return wrong(name.substr(0, 64), str_format("the name should have 1 to {} bytes", kMaxTensorName));
   }
   if (!is_plain_text(name)) return wrong(name, "the name should be UTF-8 without control characters");
   if (e.dtype != DType::kU8 && e.dtype != DType::kU16) {
-    return wrong(name, fmt::format("dtype {} (possible: u8, u16)", dtype_name(e.dtype)));
+    return wrong(name, str_format("dtype {} (possible: u8, u16)", dtype_name(e.dtype)));
   }
   if (e.encoding.kind != ir::EncodingKind::kPerTensor) {
-    return wrong(name, fmt::format("encoding {}, where only {} can be", ir::encoding_kind_name(e.encoding.kind),
-                                   ir::encoding_kind_name(ir::EncodingKind::kPerTensor)));
+    return wrong(name, str_format("encoding {}, where only {} can be", ir::encoding_kind_name(e.encoding.kind),
+                                  ir::encoding_kind_name(ir::EncodingKind::kPerTensor)));
   }
   // What is not normal has no finite inverse.
   if (!std::isnormal(e.encoding.scale) || e.encoding.scale < 0.0f) {
-    return wrong(name, fmt::format("scale {} should be a positive number from 1.2e-38 to 3.4e38", e.encoding.scale));
+    return wrong(name, str_format("scale {} should be a positive number from 1.2e-38 to 3.4e38", e.encoding.scale));
   }
   if (e.encoding.zero_point < 0 || e.encoding.zero_point > dtype_max(e.dtype)) {
-    return wrong(name, fmt::format("zero point {} is no code of {} (0 to {})", e.encoding.zero_point,
-                                   dtype_name(e.dtype), dtype_max(e.dtype)));
+    return wrong(name, str_format("zero point {} is no code of {} (0 to {})", e.encoding.zero_point,
+                                  dtype_name(e.dtype), dtype_max(e.dtype)));
   }
   if (e.encoding.scale > std::numeric_limits<float>::max() / static_cast<float>(dtype_max(e.dtype))) {
-    return wrong(name, fmt::format("with scale {} its codes go beyond the range of floats", e.encoding.scale));
+    return wrong(name, str_format("with scale {} its codes go beyond the range of floats", e.encoding.scale));
   }
   if (!std::isfinite(e.observed_min) || !std::isfinite(e.observed_max) || e.observed_min > e.observed_max) {
-    return wrong(name, fmt::format("min {} and max {} are no range", e.observed_min, e.observed_max));
+    return wrong(name, str_format("min {} and max {} are no range", e.observed_min, e.observed_max));
   }
   if (!std::isnan(e.clipped) && !(e.clipped >= 0.0 && e.clipped <= 1.0)) {
-    return wrong(name, fmt::format("clipped {} should be a share from 0 to 1", e.clipped));
+    return wrong(name, str_format("clipped {} should be a share from 0 to 1", e.clipped));
   }
   if (std::isinf(e.sqnr_db)) return wrong(name, "sqnr_db is infinite");
   if (e.method.empty() || e.method.size() > kMaxMethod || !is_plain_text(e.method)) {
-    return wrong(name, fmt::format("method should have 1 to {} bytes of plain text", kMaxMethod));
+    return wrong(name, str_format("method should have 1 to {} bytes of plain text", kMaxMethod));
   }
   return ok_status();
 }
@@ -83,7 +84,7 @@ Status validate(std::string_view name, const TensorEncoding& e) {
 // The shortest text that gives the same float again when a JSON reader takes it for a double first; that is all but
 // always the shortest one of the float.
 std::string number(float value) {
-  const std::string text = fmt::format("{}", value);
+  const std::string text = str_format("{}", value);
   const Json back = Json::parse(text, nullptr, false);
   if (back.is_number() &&
       std::bit_cast<uint32_t>(static_cast<float>(back.get<double>())) == std::bit_cast<uint32_t>(value)) {
@@ -160,27 +161,27 @@ std::string shown(const Json& value) {
 }
 
 Result<double> number_of(std::string_view name, std::string_view key, const Json& value) {
-  if (!value.is_number()) return wrong(name, fmt::format("{} should be a number, but is {}", key, shown(value)));
+  if (!value.is_number()) return wrong(name, str_format("{} should be a number, but is {}", key, shown(value)));
   return value.get<double>();
 }
 
 Result<float> float_of(std::string_view name, std::string_view key, const Json& value) {
   TANDEM_ASSIGN(const double number, number_of(name, key, value));
   if (!(std::fabs(number) <= std::numeric_limits<float>::max())) {
-    return wrong(name, fmt::format("{} {} is beyond the range of floats", key, shown(value)));
+    return wrong(name, str_format("{} {} is beyond the range of floats", key, shown(value)));
   }
   return static_cast<float>(number);
 }
 
 Result<TensorEncoding> entry_from_json(std::string_view name, const Json& object) {
-  if (!object.is_object()) return wrong(name, fmt::format("should be an object, but is {}", object.type_name()));
+  if (!object.is_object()) return wrong(name, str_format("should be an object, but is {}", object.type_name()));
   TensorEncoding e;
   e.encoding.kind = ir::EncodingKind::kPerTensor;
   bool has_dtype = false, has_scale = false, has_zero_point = false, has_min = false, has_max = false;
   for (const auto& [key, value] : object.items()) {
     if (key == "dtype") {
       const auto dtype = value.is_string() ? dtype_from_name(value.get_ref<const std::string&>()) : std::nullopt;
-      if (!dtype) return wrong(name, fmt::format("dtype {} (possible: \"u8\", \"u16\")", shown(value)));
+      if (!dtype) return wrong(name, str_format("dtype {} (possible: \"u8\", \"u16\")", shown(value)));
       e.dtype = *dtype;
       has_dtype = true;
     } else if (key == "scale") {
@@ -188,7 +189,7 @@ Result<TensorEncoding> entry_from_json(std::string_view name, const Json& object
       has_scale = true;
     } else if (key == "zero_point") {
       if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT16_MAX) {
-        return wrong(name, fmt::format("zero_point {} should be a whole number that is a code", shown(value)));
+        return wrong(name, str_format("zero_point {} should be a whole number that is a code", shown(value)));
       }
       e.encoding.zero_point = value.get<int32_t>();
       has_zero_point = true;
@@ -200,12 +201,12 @@ Result<TensorEncoding> entry_from_json(std::string_view name, const Json& object
     } else if (key == "sqnr_db") {
       TANDEM_ASSIGN(e.sqnr_db, number_of(name, key, value));
     } else if (key == "method") {
-      if (!value.is_string()) return wrong(name, fmt::format("method should be a string, but is {}", shown(value)));
+      if (!value.is_string()) return wrong(name, str_format("method should be a string, but is {}", shown(value)));
       e.method = value.get<std::string>();
     } else {
-      return wrong(name, fmt::format("unknown key {} (possible: dtype, scale, zero_point, min, max, clipped, sqnr_db, "
-                                     "method)",
-                                     json_text(std::string_view(key).substr(0, 64))));
+      return wrong(name, str_format("unknown key {} (possible: dtype, scale, zero_point, min, max, clipped, sqnr_db, "
+                                    "method)",
+                                    json_text(std::string_view(key).substr(0, 64))));
     }
   }
   if (!has_dtype || !has_scale || !has_zero_point) return wrong(name, "should have dtype, scale and zero_point");
@@ -285,17 +286,16 @@ Status EncodingTable::set_calibration(const Json& info) {
 
 std::string EncodingTable::to_json() const {
   // By hand, because the library sorts keys by their bytes and this is for people too: a line per tensor.
-  std::string out = fmt::format("{{\n  \"version\": {},\n  \"calibration\": {},\n  \"encodings\": {{", kVersion,
-                                dump_json(calibration_));
+  std::string out = str_format("{{\n  \"version\": {},\n  \"calibration\": {},\n  \"encodings\": {{", kVersion,
+                               dump_json(calibration_));
   const char* separator = "\n";
   for (const auto& [name, e] : entries_) {
-    fmt::format_to(std::back_inserter(out),
-                   "{}    {}: {{\"dtype\": \"{}\", \"scale\": {}, \"zero_point\": {}, \"min\": {}, \"max\": {}",
-                   separator, json_text(name), dtype_name(e.dtype), number(e.encoding.scale), e.encoding.zero_point,
-                   number(e.observed_min), number(e.observed_max));
-    if (!std::isnan(e.clipped)) fmt::format_to(std::back_inserter(out), ", \"clipped\": {}", number(e.clipped));
-    if (!std::isnan(e.sqnr_db)) fmt::format_to(std::back_inserter(out), ", \"sqnr_db\": {}", number(e.sqnr_db));
-    fmt::format_to(std::back_inserter(out), ", \"method\": {}}}", json_text(e.method));
+    append_format(out, "{}    {}: {{\"dtype\": \"{}\", \"scale\": {}, \"zero_point\": {}, \"min\": {}, \"max\": {}",
+                  separator, json_text(name), dtype_name(e.dtype), number(e.encoding.scale), e.encoding.zero_point,
+                  number(e.observed_min), number(e.observed_max));
+    if (!std::isnan(e.clipped)) append_format(out, ", \"clipped\": {}", number(e.clipped));
+    if (!std::isnan(e.sqnr_db)) append_format(out, ", \"sqnr_db\": {}", number(e.sqnr_db));
+    append_format(out, ", \"method\": {}}}", json_text(e.method));
     separator = ",\n";
   }
   out += entries_.empty() ? "}\n}\n" : "\n  }\n}\n";

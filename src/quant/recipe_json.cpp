@@ -1,12 +1,12 @@
 // The JSON form of recipes. Nothing in a recipe is ignored: an unknown key or value is an error that says what is
 // possible.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "quant/recipe.h"
@@ -60,20 +60,20 @@ std::string suggestion(std::string_view word, Names possible) {
     best = name;
     best_distance = distance;
   }
-  return best.empty() ? std::string() : fmt::format("; did you mean \"{}\"?", best);
+  return best.empty() ? std::string() : str_format("; did you mean \"{}\"?", best);
 }
 
 // Long text from a file is cut in messages.
 std::string quoted(std::string_view text) {
   constexpr size_t kMax = 64;
-  if (text.size() <= kMax) return fmt::format("\"{}\"", text);
+  if (text.size() <= kMax) return str_format("\"{}\"", text);
   size_t end = kMax;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // Not inside a character.
-  return fmt::format("\"{}...\"", text.substr(0, end));
+  return str_format("\"{}...\"", text.substr(0, end));
 }
 
 Error unknown(std::string_view what, std::string_view word, Names possible) {
-  return invalid_argument("recipe: unknown {} {} (possible: {}){}", what, quoted(word), fmt::join(possible, ", "),
+  return invalid_argument("recipe: unknown {} {} (possible: {}){}", what, quoted(word), str_join(possible, ", "),
                           suggestion(word, possible));
 }
 
@@ -82,7 +82,7 @@ Status check_keys(const Json& object, std::string_view where, Names possible) {
     return invalid_argument("recipe: {} should be an object, but is {}", where, object.type_name());
   for (const auto& [key, value] : object.items()) {
     if (std::find(possible.begin(), possible.end(), key) == possible.end()) {
-      return unknown(fmt::format("key in {}:", where), key, possible);
+      return unknown(str_format("key in {}:", where), key, possible);
     }
   }
   return ok_status();
@@ -97,7 +97,7 @@ Result<std::string> text_of(const Json& value, std::string_view where) {
 Result<std::string> word_of(const Json& value, std::string_view where, Names possible) {
   TANDEM_ASSIGN(std::string word, text_of(value, where));
   if (std::find(possible.begin(), possible.end(), word) == possible.end()) {
-    return unknown(fmt::format("value of {}:", where), word, possible);
+    return unknown(str_format("value of {}:", where), word, possible);
   }
   return word;
 }
@@ -111,9 +111,9 @@ Result<ActivationFormat> activations_of(const Json& value, std::string_view wher
 Result<WeightSpec> spec_from_object(const Json& object, std::string_view where) {
   const auto format = object.find("format");
   if (format == object.end()) {
-    return invalid_argument("recipe: {} has no \"format\" (possible: {})", where, fmt::join(kFormats, ", "));
+    return invalid_argument("recipe: {} has no \"format\" (possible: {})", where, str_join(kFormats, ", "));
   }
-  TANDEM_ASSIGN(const std::string name, word_of(*format, fmt::format("\"format\" in {}", where), kFormats));
+  TANDEM_ASSIGN(const std::string name, word_of(*format, str_format("\"format\" in {}", where), kFormats));
   WeightSpec spec{*weight_format_from_name(name), 0};
   const bool has_blocks = spec.format == WeightFormat::kLpbq4;
   if (has_blocks) spec.block = WeightSpec().block;
@@ -142,19 +142,19 @@ Result<std::vector<RecipeRule>> rules_from_json(const Json& list) {
   if (list.size() > kMaxRules) return invalid_argument("recipe: more than {} rules", kMaxRules);
   std::vector<RecipeRule> rules;
   for (const Json& item : list) {
-    const std::string where = fmt::format("rule {}", rules.size() + 1);
+    const std::string where = str_format("rule {}", rules.size() + 1);
     TANDEM_TRY(check_keys(item, where, kRuleKeys));
     const auto match = item.find("match");
     if (match == item.end()) {
       return invalid_argument("recipe: {} has no \"match\", such as \"layers.*.mlp.down\"", where);
     }
-    TANDEM_ASSIGN(const std::string pattern, text_of(*match, fmt::format("\"match\" in {}", where)));
+    TANDEM_ASSIGN(const std::string pattern, text_of(*match, str_format("\"match\" in {}", where)));
     auto glob = Glob::compile(pattern);
     if (!glob.ok()) return with_context(std::move(glob).error(), "recipe: {}", where);
     RecipeRule rule{std::move(glob).value(), {}};
     const auto activations = item.find("activations");
     if (activations != item.end()) {
-      TANDEM_ASSIGN(rule.activations, activations_of(*activations, fmt::format("\"activations\" in {}", where)));
+      TANDEM_ASSIGN(rule.activations, activations_of(*activations, str_format("\"activations\" in {}", where)));
     }
     // A rule may be about activations alone.
     if (activations == item.end() || item.contains("format") || item.contains("block")) {
@@ -183,7 +183,7 @@ Result<Recipe> recipe_base(const Json& json) {
   const auto weights = json.find("weights");
   if (weights == json.end()) {
     return invalid_argument("recipe: neither \"base\" (one of {}) nor \"weights\" is given",
-                            fmt::join(recipe_presets(), ", "));
+                            str_join(recipe_presets(), ", "));
   }
   Recipe recipe;
   recipe.name = "custom";
@@ -196,7 +196,7 @@ Result<Recipe> recipe_base(const Json& json) {
 
 Result<KvFormat> parse_kv_format(std::string_view name) {
   if (const auto format = kv_format_from_name(name)) return *format;
-  return invalid_argument("unknown KV format {} (possible: {}){}", quoted(name), fmt::join(kKvFormats, ", "),
+  return invalid_argument("unknown KV format {} (possible: {}){}", quoted(name), str_join(kKvFormats, ", "),
                           suggestion(name, kKvFormats));
 }
 
@@ -204,14 +204,14 @@ Result<ActivationFormat> parse_activation_format(std::string_view name) {
   const auto it = std::find(std::begin(kActivations), std::end(kActivations), name);
   if (it != std::end(kActivations)) return static_cast<ActivationFormat>(it - std::begin(kActivations));
   return invalid_argument("unknown format of activations {} (possible: {}){}", quoted(name),
-                          fmt::join(kActivations, ", "), suggestion(name, kActivations));
+                          str_join(kActivations, ", "), suggestion(name, kActivations));
 }
 
 Result<WeightSpec> parse_weight_spec(std::string_view format) {
   if (const auto known = weight_format_from_name(format)) {
     return WeightSpec{*known, *known == WeightFormat::kLpbq4 ? WeightSpec().block : 0};
   }
-  return invalid_argument("unknown weight format {} (possible: {}){}", quoted(format), fmt::join(kFormats, ", "),
+  return invalid_argument("unknown weight format {} (possible: {}){}", quoted(format), str_join(kFormats, ", "),
                           suggestion(format, kFormats));
 }
 
@@ -221,7 +221,7 @@ Result<Recipe> Recipe::from_json(std::string_view text) {
   TANDEM_TRY(check_keys(json, "the recipe", kKeys));
   TANDEM_ASSIGN(Recipe recipe, recipe_base(json));
   for (const auto& [key, value] : json.items()) {
-    const std::string where = fmt::format("\"{}\"", key);
+    const std::string where = str_format("\"{}\"", key);
     if (key == "name") {
       TANDEM_ASSIGN(recipe.name, text_of(value, where));
       if (recipe.name.empty() || recipe.name.size() > kMaxRecipeName) {
@@ -284,7 +284,7 @@ Result<Recipe> Recipe::load(std::string_view preset_or_json_path) {
   std::error_code error;
   if (preset_or_json_path.empty() || !std::filesystem::exists(path, error)) {
     return not_found("recipe {} is neither a preset ({}) nor a file{}", quoted(preset_or_json_path),
-                     fmt::join(recipe_presets(), ", "), suggestion(preset_or_json_path, recipe_presets()));
+                     str_join(recipe_presets(), ", "), suggestion(preset_or_json_path, recipe_presets()));
   }
   TANDEM_ASSIGN(const std::string text, read_text_file(path, kMaxRecipeBytes));
   auto recipe = from_json(text);

@@ -1,11 +1,9 @@
 #include "quant/svg_bars.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "base/append_format.h"
+#include "base/format.h"
 #include "quant/svg_plot.h"
 
 namespace tandem {
@@ -56,8 +54,8 @@ std::string svg_stacked_bars(std::string_view title, std::span<const std::string
   const double scale = (kRight - kLeft) / most;
   const double legend = kTop + kRow * static_cast<double>(bars.size()) + 10.0;
   const size_t legend_rows = (part_names.size() + kLegendColumns - 1) / kLegendColumns;
-  std::string out = fmt::format("<svg width=\"{:.0f}\" height=\"{:.0f}\">", kWidth,
-                                legend + kLegendRow * static_cast<double>(legend_rows) + 4.0);
+  std::string out = str_format("<svg width=\"{:.0f}\" height=\"{:.0f}\">", kWidth,
+                               legend + kLegendRow * static_cast<double>(legend_rows) + 4.0);
   append_format(out, "<text class=\"t\" x=\"{:.0f}\" y=\"13\">{}</text>", kLeft, escape_html(title));
   for (size_t i = 0; i < bars.size(); ++i) {
     write_bar(out, bars[i], part_names, kTop + kRow * static_cast<double>(i), scale);

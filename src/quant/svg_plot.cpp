@@ -1,12 +1,10 @@
 #include "quant/svg_plot.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "base/append_format.h"
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -81,7 +79,7 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
-std::string short_number(double value) { return std::isfinite(value) ? fmt::format("{:.4g}", value) : "–"; }
+std::string short_number(double value) { return std::isfinite(value) ? str_format("{:.4g}", value) : "–"; }
 
 std::string svg_range_bar(const SvgRange& range) {
   if (!finite(range)) return {};
@@ -89,7 +87,7 @@ std::string svg_range_bar(const SvgRange& range) {
   const Extent extent = values_of(range);
   const Axis x(extent.low, extent.high, 1.0, kWidth - 1.0);
   const double encoded = x(range.encoded_low), observed = x(range.observed_low);
-  return fmt::format(
+  return str_format(
       "<svg width=\"{0:.0f}\" height=\"12\"><rect class=\"enc\" x=\"{1:.1f}\" y=\"1\" width=\"{2:.1f}\" height=\"10\"/>"
       "<rect class=\"obs\" x=\"{3:.1f}\" y=\"4\" width=\"{4:.1f}\" height=\"4\"/>"
       "<rect class=\"zero\" x=\"{5:.1f}\" y=\"0\" width=\"1\" height=\"12\"/></svg>",
@@ -112,7 +110,7 @@ std::string svg_range_plot(std::string_view title, std::span<const SvgRange> ran
   constexpr double kWidth = 320.0, kHeight = 130.0, kLeft = 52.0, kRight = 314.0, kTop = 22.0, kBottom = 112.0;
   const Axis x(xs.low, xs.high, kLeft + 6.0, kRight - 6.0), y(ys.low, ys.high, kBottom, kTop);
   const double bar = std::clamp((kRight - kLeft) / static_cast<double>(drawn) * 0.7, 1.5, 12.0);
-  std::string out = fmt::format("<svg width=\"{:.0f}\" height=\"{:.0f}\">", kWidth, kHeight);
+  std::string out = str_format("<svg width=\"{:.0f}\" height=\"{:.0f}\">", kWidth, kHeight);
   append_format(out, "<text class=\"t\" x=\"{:.0f}\" y=\"13\">{}</text>", kLeft, escape_html(title));
   append_format(out, "<text class=\"y\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>", kLeft - 4, kTop + 6,
                 short_number(ys.high));
@@ -156,7 +154,7 @@ std::string svg_line_plot(std::string_view y_label, std::span<const SvgSeries> s
                    kLine = 15.0;
   const double height = std::max(kBottom + 28.0, kTop + kLine * static_cast<double>(series.size()) + 10.0);
   const Axis x(xs.low, xs.high, kLeft + 8.0, kRight - 8.0), y(ys.low, ys.high, kBottom - 4.0, kTop + 4.0);
-  std::string out = fmt::format("<svg width=\"{:.0f}\" height=\"{:.0f}\">", kWidth, height);
+  std::string out = str_format("<svg width=\"{:.0f}\" height=\"{:.0f}\">", kWidth, height);
   append_format(out, "<text class=\"t\" x=\"{:.0f}\" y=\"13\">{}</text>", kLeft, escape_html(y_label));
   append_format(out, "<rect class=\"frame\" x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\"/>", kLeft,
                 kTop, kRight - kLeft, kBottom - kTop);
@@ -203,8 +201,8 @@ std::string svg_sparkline(std::span<const double> counts) {
   }
   if (!(most > 0.0)) return {};
   const double step = kWidth / static_cast<double>(counts.size());
-  std::string out = fmt::format("<svg width=\"{:.0f}\" height=\"{:.0f}\"><path class=\"obs\" d=\"M0 {:.0f}", kWidth,
-                                kHeight, kHeight);
+  std::string out =
+      str_format("<svg width=\"{:.0f}\" height=\"{:.0f}\"><path class=\"obs\" d=\"M0 {:.0f}", kWidth, kHeight, kHeight);
   for (size_t i = 0; i < counts.size(); ++i) {
     const double count = std::isfinite(counts[i]) ? std::max(counts[i], 0.0) : 0.0;
     append_format(out, "L{:.1f} {:.1f}H{:.1f}", static_cast<double>(i) * step,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "tokenizer/regex_program.h"
 #include "unicode/utf8.h"
 
@@ -217,7 +218,7 @@ class RegexParser {
       node.children.push_back(std::move(body));
       return node;
     }
-    return refuse(fmt::format("a group that begins \"{}\"", pattern_.substr(at_, 4)));
+    return refuse(str_format("a group that begins \"{}\"", pattern_.substr(at_, 4)));
   }
 
   // A condition for each alternative, since each may have a length of its own.
@@ -287,7 +288,7 @@ class RegexParser {
       if (c == 'd') set.add_category("Nd", false);
       return std::optional<char32_t>();
     }
-    if (is_letter(c) || is_digit(c)) return refuse(fmt::format("\\{}{}", c, where));
+    if (is_letter(c) || is_digit(c)) return refuse(str_format("\\{}{}", c, where));
     at_ += 1;
     return std::optional<char32_t>(take_character());  // A sign stands for itself.
   }
@@ -303,7 +304,7 @@ class RegexParser {
       negated = !negated;
     }
     // Scripts and the like are not in the tables.
-    if (!set.add_category(name, negated)) return refuse(fmt::format("the property \\p{{{}}}", name));
+    if (!set.add_category(name, negated)) return refuse(str_format("the property \\p{{{}}}", name));
     at_ = end + 1;
     return ok_status();
   }

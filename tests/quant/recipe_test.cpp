@@ -1,11 +1,12 @@
 #include "quant/recipe.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -119,7 +120,7 @@ TEST(Recipe, SaysHowManyLogitsAreRescored) {
   EXPECT_EQ(recipe_preset("w4")->rescore, std::nullopt) << "left to the target";
   EXPECT_EQ(recipe_preset("w4")->to_json().find("rescore"), std::string::npos);
   for (const int rescore : {0, 64, kMaxRescore}) {
-    const Recipe recipe = read(fmt::format(R"({{"base": "w4", "head": "lpbq4", "rescore": {}}})", rescore));
+    const Recipe recipe = read(str_format(R"({{"base": "w4", "head": "lpbq4", "rescore": {}}})", rescore));
     EXPECT_EQ(recipe.rescore, rescore);
     EXPECT_EQ(read(recipe.to_json()), recipe);
   }

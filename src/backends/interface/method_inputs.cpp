@@ -1,11 +1,10 @@
 #include "backends/interface/method_inputs.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <optional>
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::ir {
 namespace {
@@ -45,8 +44,8 @@ Status check_mask(const Graph& graph, MethodInputs& inputs, MaskInput& mask) {
 
 }  // namespace
 
-std::string window_mask_name(int64_t window) { return fmt::format("{}{}", kWindowMask, window); }
-std::string rope_rows_name(int64_t limit) { return fmt::format("{}{}", kRopeRows, limit); }
+std::string window_mask_name(int64_t window) { return str_format("{}{}", kWindowMask, window); }
+std::string rope_rows_name(int64_t limit) { return str_format("{}{}", kRopeRows, limit); }
 bool is_mask_name(std::string_view name) { return name == "mask" || number_behind(name, kWindowMask).has_value(); }
 
 Result<MethodInputs> MethodInputs::read(const Graph& graph) {

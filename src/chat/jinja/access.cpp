@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/evaluator.h"
 #include "chat/jinja/printing.h"
 #include "chat/jinja/runtime.h"
@@ -11,12 +12,12 @@ namespace tandem::jinja {
 namespace {
 
 std::string object_name(const Value& value) {
-  return value.is_none() ? "None" : fmt::format("'{} object'", type_name(value));
+  return value.is_none() ? "None" : str_format("'{} object'", type_name(value));
 }
 
 Value no_attribute(const Value& value, std::string_view name) {
   return Value::undefined(
-      fmt::format("{} has no attribute {}", object_name(value), quoted(name.substr(0, byte_offset(name, 80)))));
+      str_format("{} has no attribute {}", object_name(value), quoted(name.substr(0, byte_offset(name, 80)))));
 }
 
 Value loop_attribute(const LoopObject& loop, std::string_view name) {
@@ -243,7 +244,7 @@ Result<Value> get_item(Runtime& rt, const Value& value, const Value& key) {
   TANDEM_ASSIGN(const MarkedText repr, to_repr(rt, key));
   const std::string_view shown = repr.bytes();
   return Value::undefined(
-      fmt::format("{} has no element {}", object_name(value), shown.substr(0, byte_offset(shown, 80))));
+      str_format("{} has no element {}", object_name(value), shown.substr(0, byte_offset(shown, 80))));
 }
 
 Result<Value> get_slice(Runtime& rt, const Value& value, const Value& start, const Value& stop, const Value& step) {

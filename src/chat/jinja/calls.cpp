@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/evaluator.h"
 #include "chat/jinja/printing.h"
 
@@ -80,7 +81,7 @@ Status Evaluator::bind_macro(const MacroObject& macro, Args& args, Scope& scope)
       TANDEM_ASSIGN(Value value, eval(*parameter.fallback));
       scope.set(parameter.name, std::move(value));
     } else {
-      scope.set(parameter.name, Value::undefined(fmt::format("parameter '{}' was not provided", parameter.name)));
+      scope.set(parameter.name, Value::undefined(str_format("parameter '{}' was not provided", parameter.name)));
     }
   }
   return ok_status();

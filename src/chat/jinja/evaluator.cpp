@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/operators.h"
 #include "chat/jinja/printing.h"
 
@@ -111,7 +112,7 @@ Result<Value> Evaluator::eval_kind(const Expr& expr) {
 Result<Value> Evaluator::eval_name(const Expr& expr) {
   TANDEM_TRY(step(scope_->level / 8 + static_cast<int64_t>(scope_->width() / 64)));
   if (const Value* value = scope_->find(expr.name)) return *value;
-  return Value::undefined(fmt::format("'{}' is undefined", expr.name));
+  return Value::undefined(str_format("'{}' is undefined", expr.name));
 }
 
 Result<Value> Evaluator::eval_list(const Expr& expr) {
@@ -188,7 +189,7 @@ Result<Value> Evaluator::eval_conditional(const Expr& expr) {
   if (truth(condition)) return eval(*expr.children[1]);
   if (expr.children[2] != nullptr) return eval(*expr.children[2]);
   return Value::undefined(
-      fmt::format("the inline if-expression on line {} evaluated to false and no else section was defined", expr.line));
+      str_format("the inline if-expression on line {} evaluated to false and no else section was defined", expr.line));
 }
 
 Status Evaluator::eval_arguments(const Arguments* arguments, Args& args) {

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/filters.h"
 #include "chat/jinja/literals.h"
 
@@ -65,7 +66,7 @@ double round_to(double number, int64_t digits) {
     const double scale = std::pow(10.0, static_cast<double>(-digits));
     return std::nearbyint(number / scale) * scale;
   }
-  const std::string text = fmt::format("{:.{}f}", number, static_cast<int>(digits));
+  const std::string text = str_format("{:.{}f}", number, static_cast<int>(digits));
   return parse_float(text).value_or(number);
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/filters.h"
 #include "chat/jinja/literals.h"
 #include "chat/jinja/operators.h"
@@ -219,8 +220,8 @@ Result<Value> attribute(Runtime& rt, const Value& value, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("attr", args, {"name"}, 1));
   TANDEM_ASSIGN(const std::string name, bound.text(0, ""));
   if (value.is_dict() && !find_method(rt, value, name).is(Kind::kFunction)) {
-    return Value::undefined(fmt::format("'dict object' has no attribute '{}'",
-                                        name.substr(0, byte_offset(name, 80))));  // Its items do not count.
+    return Value::undefined(str_format("'dict object' has no attribute '{}'",
+                                       name.substr(0, byte_offset(name, 80))));  // Its items do not count.
   }
   return get_attribute(rt, value, name);
 }

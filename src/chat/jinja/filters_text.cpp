@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/filters.h"
 #include "chat/jinja/operators.h"
 #include "chat/jinja/printing.h"
@@ -191,7 +192,7 @@ Result<Value> url_encode(Runtime& rt, const Value& value, Args& args) {
     const char c = text.bytes()[i];
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                        std::string_view("_.-~/").find(c) != std::string_view::npos;
-    out.append(plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<uint8_t>(c)), cursor.at(i));
+    out.append(plain ? std::string(1, c) : str_format("%{:02X}", static_cast<uint8_t>(c)), cursor.at(i));
   }
   return rt.string(std::move(out));
 }

@@ -1,4 +1,6 @@
 // '%s' % x and '{}'.format(x).
+#include "base/format.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -53,7 +55,7 @@ Result<std::string> real_digits(double number, const Spec& spec) {
     shown *= 100;
     type = 'f';
   }
-  const std::string format = fmt::format("%{}.*{}", spec.alternate ? "#" : "", type);
+  const std::string format = str_format("%{}.*{}", spec.alternate ? "#" : "", type);
   const int precision = spec.precision < 0 ? 6 : static_cast<int>(spec.precision);
   const int size = std::snprintf(nullptr, 0, format.c_str(), precision, shown);
   if (size < 0) return invalid_argument("a number cannot be formatted");
@@ -67,10 +69,10 @@ Result<std::string> real_digits(double number, const Spec& spec) {
 Result<std::string> integer_digits(int64_t number, const Spec& spec) {
   const uint64_t size = number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
   switch (spec.type) {
-    case 'x': return fmt::format("{}{:x}", spec.alternate ? "0x" : "", size);
-    case 'X': return fmt::format("{}{:X}", spec.alternate ? "0X" : "", size);
-    case 'o': return fmt::format("{}{:o}", spec.alternate ? "0o" : "", size);
-    case 'b': return fmt::format("{}{:b}", spec.alternate ? "0b" : "", size);
+    case 'x': return str_format("{}{:x}", spec.alternate ? "0x" : "", size);
+    case 'X': return str_format("{}{:X}", spec.alternate ? "0X" : "", size);
+    case 'o': return str_format("{}{:o}", spec.alternate ? "0o" : "", size);
+    case 'b': return str_format("{}{:b}", spec.alternate ? "0b" : "", size);
     default: return std::to_string(size);
   }
 }

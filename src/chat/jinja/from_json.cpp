@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/template.h"
 #include "chat/jinja/unicode.h"
 
@@ -46,7 +47,7 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
     return add(std::move(list));
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    return fail(fmt::format("not valid JSON (near byte {})", position));
+    return fail(str_format("not valid JSON (near byte {})", position));
   }
 
   Value result;
@@ -66,7 +67,7 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool open(bool is_list) {
-    if (open_.size() >= kMaxJsonDepth) return fail(fmt::format("nested deeper than {} levels", kMaxJsonDepth));
+    if (open_.size() >= kMaxJsonDepth) return fail(str_format("nested deeper than {} levels", kMaxJsonDepth));
     open_.emplace_back();
     open_.back().is_list = is_list;
     if (!is_list) open_.back().dict = std::make_shared<DictObject>();

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/literals.h"
 #include "chat/jinja/unicode.h"
 
@@ -146,7 +147,7 @@ class Lexer {
       }
       skip_spaces();
       if (at_ >= source_.size()) {
-        return error_at(line_, fmt::format("the template ends inside of a tag; {} is missing", close),
+        return error_at(line_, str_format("the template ends inside of a tag; {} is missing", close),
                         ErrorCode::kCorrupt);
       }
       if (open_brackets.empty() && (starts_with(close) || (starts_with("-") && rest().substr(1).starts_with(close))))
@@ -179,7 +180,7 @@ class Lexer {
       at_ += op.size();
       return ok_status();
     }
-    return error_at(line_, fmt::format("the character {} makes no sense here", printable_start(rest())),
+    return error_at(line_, str_format("the character {} makes no sense here", printable_start(rest())),
                     ErrorCode::kCorrupt);
   }
 
@@ -189,7 +190,7 @@ class Lexer {
     if (c == '{') open_brackets.push_back('}');
     if (c != ')' && c != ']' && c != '}') return ok_status();
     if (open_brackets.empty() || open_brackets.back() != c) {
-      return error_at(line_, fmt::format("unexpected '{}'", c), ErrorCode::kCorrupt);
+      return error_at(line_, str_format("unexpected '{}'", c), ErrorCode::kCorrupt);
     }
     open_brackets.pop_back();
     return ok_status();
@@ -240,12 +241,12 @@ std::string Token::describe() const {
     case TokenKind::kBlockEnd: return "'%}'";
     case TokenKind::kString: return "a string";
     case TokenKind::kEnd: return "the end of the template";
-    default: return fmt::format("'{}'", text.size() > 40 ? std::string_view("…") : std::string_view(text));
+    default: return str_format("'{}'", text.size() > 40 ? std::string_view("…") : std::string_view(text));
   }
 }
 
 Error error_at(int line, std::string message, ErrorCode code) {
-  return Error{code, fmt::format("line {} of the template: {}", line, message)};
+  return Error{code, str_format("line {} of the template: {}", line, message)};
 }
 
 Result<std::vector<Token>> tokenize(std::string_view source) {

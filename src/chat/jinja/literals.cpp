@@ -8,6 +8,7 @@
 
 #include "base/ascii.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/unicode.h"
 
 namespace tandem::jinja {
@@ -158,8 +159,8 @@ Result<std::string> unescape(std::string_view text) {
 std::string printable_start(std::string_view text) {
   const std::u32string first = to_code_points(text.substr(0, byte_offset(text, 1)));
   if (first.empty()) return "''";
-  if (is_printable(first[0])) return fmt::format("'{}'", to_utf8(first));
-  return fmt::format("U+{:04X}", static_cast<uint32_t>(first[0]));
+  if (is_printable(first[0])) return str_format("'{}'", to_utf8(first));
+  return str_format("U+{:04X}", static_cast<uint32_t>(first[0]));
 }
 
 std::optional<int64_t> parse_int(std::string_view text, int base) {
@@ -183,7 +184,7 @@ std::optional<int64_t> parse_int(std::string_view text, int base) {
   if (base == 0) base = 10;
   if (base < 2 || base > 36 || text.empty() || scan_digits(text, base) != text.size()) return std::nullopt;
   int64_t number = 0;
-  const std::string digits = fmt::format("{}{}", negative ? "-" : "", without_underscores(text));
+  const std::string digits = str_format("{}{}", negative ? "-" : "", without_underscores(text));
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, base);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   return number;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::jinja {
 namespace {
@@ -47,16 +48,16 @@ Error Parser::fail(std::string message, ErrorCode code) const {
 
 Status Parser::expect_operator(std::string_view op) {
   if (skip_operator(op)) return ok_status();
-  return fail(fmt::format("expected '{}', but there is {}", op, current().describe()));
+  return fail(str_format("expected '{}', but there is {}", op, current().describe()));
 }
 
 Status Parser::expect_name(std::string_view name) {
   if (skip_name(name)) return ok_status();
-  return fail(fmt::format("expected '{}', but there is {}", name, current().describe()));
+  return fail(str_format("expected '{}', but there is {}", name, current().describe()));
 }
 
 Status Parser::expect_kind(TokenKind kind, std::string_view what) {
-  if (current().kind != kind) return fail(fmt::format("expected {}, but there is {}", what, current().describe()));
+  if (current().kind != kind) return fail(str_format("expected {}, but there is {}", what, current().describe()));
   next();
   return ok_status();
 }

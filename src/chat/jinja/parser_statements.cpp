@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/parser.h"
 
 namespace tandem::jinja {
@@ -43,7 +44,7 @@ Result<Body> Parser::parse_body(std::initializer_list<std::string_view> ends) {
     }
   }
   if (ends.size() > 0) {
-    return fail(fmt::format("the template ends, but {{% {} %}} is missing", *(ends.end() - 1)));
+    return fail(str_format("the template ends, but {{% {} %}} is missing", *(ends.end() - 1)));
   }
   --nesting_;
   return body;
@@ -94,10 +95,10 @@ Result<std::unique_ptr<Stmt>> Parser::parse_statement() {
   } else {
     for (const char* known : {"include", "import", "from", "extends", "block", "autoescape", "do", "trans", "debug"}) {
       if (tag.text != known) continue;
-      return error_at(tag.line, fmt::format("{{% {} %}} is not supported in chat templates", known),
+      return error_at(tag.line, str_format("{{% {} %}} is not supported in chat templates", known),
                       ErrorCode::kUnsupported);
     }
-    return error_at(tag.line, fmt::format("unknown tag '{}'", tag.text.substr(0, 40)), ErrorCode::kCorrupt);
+    return error_at(tag.line, str_format("unknown tag '{}'", tag.text.substr(0, 40)), ErrorCode::kCorrupt);
   }
   return stmt;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/evaluator.h"
 #include "chat/jinja/unicode.h"
 
@@ -36,19 +37,18 @@ class Printer {
       case Kind::kDict: return dict(value.dict());
       case Kind::kRange: {
         const auto& range = value.as<RangeObject>();
-        const std::string text = range.step == 1
-                                     ? fmt::format("range({}, {})", range.start, range.stop)
-                                     : fmt::format("range({}, {}, {})", range.start, range.stop, range.step);
+        const std::string text = range.step == 1 ? str_format("range({}, {})", range.start, range.stop)
+                                                 : str_format("range({}, {}, {})", range.start, range.stop, range.step);
         out_.append(text, range.origin);
         return ok_status();
       }
       case Kind::kLoop: {
         const auto& loop = value.as<LoopObject>();
-        return own(fmt::format("<LoopContext {}/{}>", loop.index + 1, loop.items.size()));
+        return own(str_format("<LoopContext {}/{}>", loop.index + 1, loop.items.size()));
       }
-      case Kind::kMacro: return own(fmt::format("<Macro {}>", quoted(value.as<MacroObject>().name)));
+      case Kind::kMacro: return own(str_format("<Macro {}>", quoted(value.as<MacroObject>().name)));
       case Kind::kNamespace: return names(value.as<NamespaceObject>());
-      default: return own(fmt::format("<{} object>", type_name(value)));
+      default: return own(str_format("<{} object>", type_name(value)));
     }
   }
 
@@ -199,10 +199,10 @@ class JsonPrinter {
     if (c >= 0x20 && c < 0x80) {
       out += static_cast<char>(c);
     } else if (c < 0x10000) {
-      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
+      out += str_format("\\u{:04x}", static_cast<uint32_t>(c));
     } else {
       const uint32_t rest = static_cast<uint32_t>(c) - 0x10000;
-      out += fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + (rest >> 10), 0xdc00 + (rest & 0x3ff));
+      out += str_format("\\u{:04x}\\u{:04x}", 0xd800 + (rest >> 10), 0xdc00 + (rest & 0x3ff));
     }
   }
 
@@ -287,11 +287,11 @@ void append_in_quotes(std::string& out, char32_t c, char quote) {
   } else if (is_printable(c)) {
     append_code_point(out, c);
   } else if (c < 0x100) {
-    out += fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
+    out += str_format("\\x{:02x}", static_cast<uint32_t>(c));
   } else if (c < 0x10000) {
-    out += fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
+    out += str_format("\\u{:04x}", static_cast<uint32_t>(c));
   } else {
-    out += fmt::format("\\U{:08x}", static_cast<uint32_t>(c));
+    out += str_format("\\U{:08x}", static_cast<uint32_t>(c));
   }
 }
 
@@ -346,7 +346,7 @@ std::string float_text(double number) {
   if (exponent < -4 || exponent >= 16) {
     std::string mantissa = digits.substr(0, 1);
     if (count > 1) mantissa.append(1, '.').append(digits, 1);
-    return fmt::format("{}{}e{}{:02}", sign, mantissa, exponent < 0 ? "-" : "+", std::abs(exponent));
+    return str_format("{}{}e{}{:02}", sign, mantissa, exponent < 0 ? "-" : "+", std::abs(exponent));
   }
   if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
   if (count <= exponent + 1) return sign + digits + std::string(static_cast<size_t>(exponent + 1 - count), '0') + ".0";

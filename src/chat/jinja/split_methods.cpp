@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/find_text.h"
+#include "base/format.h"
 #include "chat/jinja/operators.h"
 #include "chat/jinja/printing.h"
 #include "chat/jinja/text_methods.h"
@@ -236,8 +237,8 @@ Value find_method(Runtime& rt, const Value& value, std::string_view name) {
                         any_of(name, {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"})) ||
                        (value.is_dict() && any_of(name, {"clear", "pop", "popitem", "setdefault", "update"}));
   if (changes || (name.starts_with("__") && name.ends_with("__"))) {
-    return Value::undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.",
-                                        name.substr(0, byte_offset(name, 40)), type_name(value)));
+    return Value::undefined(str_format("access to attribute '{}' of '{}' object is unsafe.",
+                                       name.substr(0, byte_offset(name, 40)), type_name(value)));
   }
   return {};
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "chat/jinja/evaluator.h"
 #include "chat/jinja/printing.h"
 
@@ -28,7 +29,7 @@ Result<MarkedText> Evaluator::render(const Body& body, const Value& variables) {
   if (flow.ok()) return out;
   Error error = std::move(flow).error();
   if (raised || error_line_ == 0) return error;
-  error.message = fmt::format("line {} of the template: {}", error_line_, error.message);
+  error.message = str_format("line {} of the template: {}", error_line_, error.message);
   return error;
 }
 

@@ -1,7 +1,5 @@
 #include "checkpoint/gguf/gguf.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/byte_reader.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/hub/safetensors.h"
@@ -265,7 +264,7 @@ class GgufParser {
       GgufTensor& tensor = content_.tensors_[i];
       const auto wrong = [&](std::string_view why) {
         return corrupt("{}: tensor \"{}\" ({} [{}]) {}", what_, printable_name(tensor.name),
-                       encoding_layout(tensor.encoding).name, fmt::join(tensor.shape, ", "), why);
+                       encoding_layout(tensor.encoding).name, str_join(tensor.shape, ", "), why);
       };
       const int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
       const auto count = element_count(tensor.shape);
@@ -324,7 +323,7 @@ Result<std::optional<double>> GgufContent::number(std::string_view key) const {
   double number = 0;
   if (value->type == kF32) {
     // The shortest decimal that gives this float is what the model's maker wrote: 1e-5, not 9.99999974738e-06.
-    const std::string text = fmt::format("{}", reader.f32());
+    const std::string text = str_format("{}", reader.f32());
     std::from_chars(text.data(), text.data() + text.size(), number);
   } else if (value->type == kF64) {
     number = reader.f64();

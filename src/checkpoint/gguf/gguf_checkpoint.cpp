@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/container.h"
 #include "checkpoint/gguf/gguf.h"
 #include "checkpoint/gguf/gguf_config.h"
@@ -17,7 +18,7 @@ constexpr std::string_view kEndings[] = {"<|eot_id|>",    "<|eom_id|>",    "<|en
                                          "<|endoftext|>", "<end_of_turn>", "<|end|>",         "</s>"};
 
 bool is_attention_row(std::string_view name, std::string_view which) {
-  const std::string suffix = fmt::format(".self_attn.{}_proj.", which);
+  const std::string suffix = str_format(".self_attn.{}_proj.", which);
   return name.find(suffix) != std::string_view::npos;
 }
 
@@ -70,13 +71,13 @@ Result<TokenizerConfig> make_tokenizer_config(const GgufContent& content, const 
   Json json = Json::object();
   for (const auto& [name, hub] :
        {std::pair{"bos", "bos_token"}, {"eos", "eos_token"}, {"unknown", "unk_token"}, {"padding", "pad_token"}}) {
-    TANDEM_ASSIGN(const auto id, content.integer(fmt::format("tokenizer.ggml.{}_token_id", name)));
+    TANDEM_ASSIGN(const auto id, content.integer(str_format("tokenizer.ggml.{}_token_id", name)));
     if (id && *id >= 0 && static_cast<size_t>(*id) < vocabulary.tokens.size()) {
       json[hub] = vocabulary.tokens[static_cast<size_t>(*id)];
     }
   }
   for (const char* name : {"add_bos_token", "add_eos_token"}) {
-    TANDEM_ASSIGN(const auto value, content.boolean(fmt::format("tokenizer.ggml.{}", name)));
+    TANDEM_ASSIGN(const auto value, content.boolean(str_format("tokenizer.ggml.{}", name)));
     if (value) json[name] = *value;
   }
   constexpr std::string_view kTemplate = "tokenizer.chat_template";
@@ -100,7 +101,7 @@ Status read_special_tokens(const GgufContent& content, Container& container) {
     if (std::ranges::find(endings, id) == endings.end()) endings.push_back(id);
   };
   for (const char* name : {"eos", "eot", "eom"}) {
-    TANDEM_ASSIGN(const auto id, content.integer(fmt::format("tokenizer.ggml.{}_token_id", name)));
+    TANDEM_ASSIGN(const auto id, content.integer(str_format("tokenizer.ggml.{}_token_id", name)));
     if (id && *id >= 0) add_ending(*id);
   }
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {

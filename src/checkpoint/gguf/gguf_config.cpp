@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/hub/safetensors.h"
 
 namespace tandem {
@@ -66,7 +67,7 @@ class ConfigMaker {
   }
 
  private:
-  std::string key(std::string_view name) const { return fmt::format("{}.{}", architecture_.name, name); }
+  std::string key(std::string_view name) const { return str_format("{}.{}", architecture_.name, name); }
 
   Error missing(std::string_view name) const {
     return corrupt("{}: key \"{}\" is missing", content_.what(), key(name));
@@ -277,7 +278,7 @@ class ConfigMaker {
   Status tokens() {
     for (const auto& [name, hub] :
          {std::pair{"bos", "bos_token_id"}, {"eos", "eos_token_id"}, {"padding", "pad_token_id"}}) {
-      TANDEM_ASSIGN(const auto id, content_.integer(fmt::format("tokenizer.ggml.{}_token_id", name)));
+      TANDEM_ASSIGN(const auto id, content_.integer(str_format("tokenizer.ggml.{}_token_id", name)));
       if (id && *id < config_["vocab_size"].get<int64_t>()) config_[hub] = *id;
     }
     return ok_status();
@@ -313,7 +314,7 @@ std::string hub_name_of_gguf(std::string_view name, const GgufArchitecture& arch
   if (dot == std::string_view::npos) return std::string(name);
   const std::string_view stem = name.substr(0, dot), kind = name.substr(dot);  // ".weight" or ".bias"
   for (const GgufName& row : kGgufTopNames) {
-    if (stem == row.gguf) return fmt::format("{}{}", row.hub, kind);
+    if (stem == row.gguf) return str_format("{}{}", row.hub, kind);
   }
   constexpr std::string_view kBlock = "blk.";
   const size_t end = stem.find('.', kBlock.size());
@@ -322,7 +323,7 @@ std::string hub_name_of_gguf(std::string_view name, const GgufArchitecture& arch
   for (const GgufName& row : kGgufLayerNames) {
     if (part != row.gguf) continue;
     const bool before_mlp = architecture.branch_norms && part == "ffn_norm";
-    return fmt::format("model.layers.{}.{}{}", layer, before_mlp ? "pre_feedforward_layernorm" : row.hub, kind);
+    return str_format("model.layers.{}.{}{}", layer, before_mlp ? "pre_feedforward_layernorm" : row.hub, kind);
   }
   return std::string(name);
 }

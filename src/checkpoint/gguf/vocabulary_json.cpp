@@ -1,13 +1,11 @@
 #include "checkpoint/gguf/vocabulary_json.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "checkpoint/hub/safetensors.h"
 
@@ -51,7 +49,7 @@ void append_string(std::string& out, std::string_view text) {
       out += '\\';
       out += c;
     } else if (static_cast<uint8_t>(c) < 0x20) {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(c));
+      append_format(out, "\\u{:04x}", static_cast<unsigned>(c));
     } else {
       out += c;
     }
@@ -107,11 +105,10 @@ void append_added_tokens(std::string& out, const Vocabulary& vocabulary) {
   bool first = true;
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     if (!is_added(vocabulary.kinds[i]) || vocabulary.tokens[i].empty()) continue;
-    fmt::format_to(std::back_inserter(out), "{}{{\"id\":{},\"content\":", first ? "" : ",", i);
+    append_format(out, "{}{{\"id\":{},\"content\":", first ? "" : ",", i);
     append_string(out, vocabulary.tokens[i]);
-    fmt::format_to(std::back_inserter(out),
-                   ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":{}}}",
-                   vocabulary.kinds[i] != TokenKind::kUserDefined);
+    append_format(out, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":{}}}",
+                  vocabulary.kinds[i] != TokenKind::kUserDefined);
     first = false;
   }
   out += "],";
@@ -150,14 +147,14 @@ void append_vocab(std::string& out, const Vocabulary& vocabulary, Keep&& keep) {
     if (!keep(vocabulary.kinds[i])) continue;
     if (!first) out += ',';
     append_string(out, vocabulary.tokens[i]);
-    fmt::format_to(std::back_inserter(out), ":{}", i);
+    append_format(out, ":{}", i);
     first = false;
   }
   out += "},";
 }
 
 void append_member(std::string& out, const char* key, const Json& value) {
-  fmt::format_to(std::back_inserter(out), "\"{}\":{},", key, value.dump());
+  append_format(out, "\"{}\":{},", key, value.dump());
 }
 
 // A piece that is two others, one after the other.
@@ -270,7 +267,7 @@ Result<std::string> sentencepiece_json(const Vocabulary& vocabulary, std::string
     out += "null";
   }
   out += ",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":true,";
-  fmt::format_to(std::back_inserter(out), "\"byte_fallback\":{},\"ignore_merges\":false,", has_bytes);
+  append_format(out, "\"byte_fallback\":{},\"ignore_merges\":false,", has_bytes);
   append_vocab(out, vocabulary, keep);
   out += "\"merges\":[";
   bool first = true;
@@ -313,9 +310,8 @@ Result<std::string> byte_level_json(const Vocabulary& vocabulary, std::string_vi
   append_member(out, "post_processor", around.is_null() ? byte_level : around);
   append_member(out, "decoder", byte_level);
   out += "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,";
-  fmt::format_to(std::back_inserter(out),
-                 "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":{},",
-                 pre->ignore_merges);
+  append_format(out, "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":{},",
+                pre->ignore_merges);
   append_vocab(out, vocabulary, keep);
   out += "\"merges\":[";
   for (size_t i = 0; i < vocabulary.merges.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/hub/safetensors.h"
 
 namespace tandem {
@@ -34,7 +35,7 @@ Result<std::optional<T>> read_alias(const Json& object, std::initializer_list<st
 
 std::string joined(std::initializer_list<std::string_view> keys) {
   std::string text;
-  for (const std::string_view key : keys) text += fmt::format("{}\"{}\"", text.empty() ? "" : " or ", key);
+  for (const std::string_view key : keys) text += str_format("{}\"{}\"", text.empty() ? "" : " or ", key);
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/hub/config_reader.h"
 #include "checkpoint/hub/rope_config.h"
 #include "checkpoint/hub/safetensors.h"
@@ -114,7 +115,7 @@ Status refuse_other_kinds(ConfigReader& reader, const Json& json) {
     if (it == json.end() || it->is_null()) continue;
     std::string method;
     if (const auto name = it->find("quant_method"); it->is_object() && name != it->end() && name->is_string()) {
-      method = fmt::format(" by {}", printable_name(name->get_ref<const std::string&>()));
+      method = str_format(" by {}", printable_name(name->get_ref<const std::string&>()));
     }
     return unsupported(
         "{}: this checkpoint is already quantized{} ({}); use the original one in float32, float16 or bfloat16", what,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/hub/safetensors.h"
 
 namespace tandem {
@@ -58,7 +59,7 @@ Status check_complete(const RopeConfig& rope, std::string_view what) {
 // One rope object: rope_scaling, rope_parameters, or one layer type's part of that.
 Result<RopeConfig> read_rope_object(const Json& object, const std::string& what, const std::string& name,
                                     const TopLevel& top, std::vector<std::string>& unread_keys) {
-  ConfigReader reader(object, fmt::format("{}: {}", what, name));
+  ConfigReader reader(object, str_format("{}: {}", what, name));
   RopeConfig rope;
   TANDEM_ASSIGN(const auto rope_type, reader.string({"rope_type"}));
   TANDEM_ASSIGN(const auto old_type, reader.string({"type"}));
@@ -111,7 +112,7 @@ Result<RopeConfig> read_rope_object(const Json& object, const std::string& what,
 Status read_per_layer_type(const Json& object, const std::string& what, const TopLevel& top, ModelConfig& config) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_null()) continue;
-    const std::string name = fmt::format("rope_parameters.{}", printable_name(key));
+    const std::string name = str_format("rope_parameters.{}", printable_name(key));
     if (!value.is_object()) {
       return corrupt("{}: {} should be an object, as its neighbours are, but is {}", what, name, value.type_name());
     }

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 
 namespace tandem {
@@ -72,7 +73,7 @@ class HeaderHandler {
   bool number_unsigned(Json::number_unsigned_t value) {
     if (state_ == State::kShape) {
       if (value > static_cast<uint64_t>(INT64_MAX)) return fail_entry("a dimension is too large");
-      if (entry_.shape.size() == kMaxRank) return fail_entry(fmt::format("has more than {} dimensions", kMaxRank));
+      if (entry_.shape.size() == kMaxRank) return fail_entry(str_format("has more than {} dimensions", kMaxRank));
       entry_.shape.push_back(static_cast<int64_t>(value));
       return true;
     }
@@ -149,7 +150,7 @@ class HeaderHandler {
                : value == "data_offsets" ? Field::kOffsets
                                          : Field::kOther;
       bool& seen = has_[static_cast<size_t>(field_)];
-      if (seen && field_ != Field::kOther) return fail_entry(fmt::format("has \"{}\" twice", value));
+      if (seen && field_ != Field::kOther) return fail_entry(str_format("has \"{}\" twice", value));
       seen = true;
     }
     return true;
@@ -183,15 +184,15 @@ class HeaderHandler {
       case State::kStart: return fail(corrupt("{}: the header is {}, not an object", what_, found));
       case State::kTop:
         if (in_metadata_) return fail(corrupt("{}: __metadata__ is {}, not an object", what_, found));
-        return fail_entry(fmt::format("its entry is {}, not an object", found));
+        return fail_entry(str_format("its entry is {}, not an object", found));
       case State::kMetadata:
         return fail(corrupt("{}: __metadata__ entry \"{}\" is {}, not a string", what_, printable_name(key_), found));
-      case State::kShape: return fail_entry(fmt::format("shape holds {}", found));
-      case State::kOffsets: return fail_entry(fmt::format("data_offsets holds {}", found));
+      case State::kShape: return fail_entry(str_format("shape holds {}", found));
+      case State::kOffsets: return fail_entry(str_format("data_offsets holds {}", found));
       default: break;
     }
     static constexpr std::string_view kNames[] = {"dtype", "shape", "data_offsets", ""};
-    return fail_entry(fmt::format("{} is {}", kNames[static_cast<size_t>(field_)], found));
+    return fail_entry(str_format("{} is {}", kNames[static_cast<size_t>(field_)], found));
   }
 
   bool start_nested(std::string_view found) {
@@ -253,11 +254,11 @@ Status check_entry(SafetensorsEntry& entry, uint64_t data_size, std::string_view
   const auto bits = count ? checked_mul(*count, row->bits) : std::nullopt;
   if (!bits || *bits % 8 != 0) {
     return corrupt("{}: tensor \"{}\": shape [{}] is too large or does not fill whole bytes", what, name,
-                   fmt::join(entry.shape, ", "));
+                   str_join(entry.shape, ", "));
   }
   if (*bits / 8 != entry.end - entry.begin) {
     return corrupt("{}: tensor \"{}\": shape [{}] of {} needs {} bytes, but its data has {}", what, name,
-                   fmt::join(entry.shape, ", "), entry.dtype_name, *bits / 8, entry.end - entry.begin);
+                   str_join(entry.shape, ", "), entry.dtype_name, *bits / 8, entry.end - entry.begin);
   }
   return ok_status();
 }
@@ -292,7 +293,7 @@ std::string printable_name(std::string_view name) {
   std::string text;
   for (const char c : name.substr(0, kMaxLength)) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      text += str_format("\\x{:02x}", static_cast<unsigned char>(c));
     } else {
       text += c;
     }

@@ -1,6 +1,7 @@
 // llama2.c's training checkpoint (.pt).
 #include "base/error.h"
 #include "base/file_status.h"
+#include "base/format.h"
 #include "checkpoint/container.h"
 #include "checkpoint/hub/safetensors.h"
 #include "checkpoint/meta/llama_params.h"
@@ -69,7 +70,7 @@ Result<Container> open_llama2c(const fs::path& path) {
     }
   }
   Container container;
-  TANDEM_TRY(add_llama(to_json(archive.tree, *arguments), fmt::format("{}: model_args", path.string()), shards,
+  TANDEM_TRY(add_llama(to_json(archive.tree, *arguments), str_format("{}: model_args", path.string()), shards,
                        path.string(), container));
   container.files.push_back(std::move(file).take_file());
   TANDEM_TRY(find_tokenizer(path.parent_path(), container));

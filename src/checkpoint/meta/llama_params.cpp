@@ -1,10 +1,9 @@
 #include "checkpoint/meta/llama_params.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/hub/config_reader.h"
 #include "checkpoint/hub/safetensors.h"
 
@@ -56,7 +55,7 @@ std::pair<const MetaName*, std::string> find_name(std::string_view name) {
   if (name.starts_with(kLayers) && end != std::string_view::npos) {
     for (const MetaName& row : kMetaLayerNames) {
       if (name.substr(end + 1) == row.meta) {
-        return {&row, fmt::format("model.layers.{}.{}", name.substr(kLayers.size(), end - kLayers.size()), row.hub)};
+        return {&row, str_format("model.layers.{}.{}", name.substr(kLayers.size(), end - kLayers.size()), row.hub)};
       }
     }
   }
@@ -175,8 +174,8 @@ Result<StoredTensor> join(std::string_view name, Cut cut, int64_t dim, const std
     }
     if (part->second.shape != first.shape || part->second.dtype != first.dtype) {
       return corrupt("{}: tensor \"{}\" differs between the parts in shape or type ({} [{}], {} [{}])", what,
-                     printable_name(name), dtype_name(first.dtype), fmt::join(first.shape, ", "),
-                     dtype_name(part->second.dtype), fmt::join(part->second.shape, ", "));
+                     printable_name(name), dtype_name(first.dtype), str_join(first.shape, ", "),
+                     dtype_name(part->second.dtype), str_join(part->second.shape, ", "));
     }
     tensor.parts.push_back(part->second.bytes);
   }
@@ -190,7 +189,7 @@ Result<StoredTensor> join(std::string_view name, Cut cut, int64_t dim, const std
   tensor.parts_axis = cut == Cut::kRows ? 0 : 1;
   if (tensor.shape.size() != 2 || tensor.shape[static_cast<size_t>(tensor.parts_axis)] > INT64_MAX / count) {
     return corrupt("{}: tensor \"{}\" should have two dimensions, but its shape is [{}]", what, printable_name(name),
-                   fmt::join(tensor.shape, ", "));
+                   str_join(tensor.shape, ", "));
   }
   tensor.shape[static_cast<size_t>(tensor.parts_axis)] *= count;
   return tensor;

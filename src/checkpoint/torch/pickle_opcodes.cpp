@@ -1,8 +1,8 @@
 #include "checkpoint/torch/pickle_opcodes.h"
 
-#include <fmt/format.h>
-
 #include <string_view>
+
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -90,7 +90,7 @@ std::string pickle_opcode_name(uint8_t code) {
   for (const Opcode& opcode : kOpcodes) {
     if (opcode.code == code) return std::string(opcode.name);
   }
-  return fmt::format("0x{:02x}", code);
+  return str_format("0x{:02x}", code);
 }
 
 }  // namespace tandem

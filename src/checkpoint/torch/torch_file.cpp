@@ -1,11 +1,10 @@
 #include "checkpoint/torch/torch_file.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/hub/safetensors.h"
 
@@ -79,7 +78,7 @@ Result<TorchTensor> TorchArchive::tensor(const PickleValue& value, std::string_v
     return unsupported("{}: tensor \"{}\" is a {}; only float32, float16 and bfloat16 weights can be used", what,
                        printable_name(name), storage.storage_type);
   }
-  const auto member = members.find(fmt::format("{}data/{}", prefix, storage.text));
+  const auto member = members.find(str_format("{}data/{}", prefix, storage.text));
   if (member == members.end()) {
     return corrupt("{}: the data of tensor \"{}\" (data/{}) are missing", what, printable_name(name),
                    printable_name(storage.text));
@@ -92,12 +91,12 @@ Result<TorchTensor> TorchArchive::tensor(const PickleValue& value, std::string_v
   if (!is_contiguous(value)) {
     return unsupported(
         "{}: tensor \"{}\" ([{}]) is a view with strides [{}] into other data; save a copy made with .contiguous()",
-        what, printable_name(name), fmt::join(value.shape, ", "), fmt::join(value.strides, ", "));
+        what, printable_name(name), str_join(value.shape, ", "), str_join(value.strides, ", "));
   }
   const auto count = element_count(value.shape);
   if (!count || !range_inside(static_cast<uint64_t>(value.integer), *count, static_cast<uint64_t>(storage.integer))) {
     return corrupt("{}: tensor \"{}\" ([{}] from element {}) reaches out of its data ({} elements)", what,
-                   printable_name(name), fmt::join(value.shape, ", "), value.integer, storage.integer);
+                   printable_name(name), str_join(value.shape, ", "), value.integer, storage.integer);
   }
   return TorchTensor{*type->dtype, value.shape,
                      member->second.subspan(static_cast<uint64_t>(value.integer) * type->bytes, *count * type->bytes)};

@@ -4,6 +4,7 @@
 
 #include "artifact/reader.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/mapped_file.h"
 #include "chat/chat_template.h"
 #include "chat/conversations.h"
@@ -106,10 +107,10 @@ Result<std::string> calibration_key(const CalibrationOptions& options) {
   for (const auto& file : {options.file, options.import_encodings}) {
     if (file.empty()) continue;
     TANDEM_ASSIGN(const std::string text, read_text_file(file, kTextLimit));
-    files += fmt::format(" {:016x}", hash_bytes({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
+    files += str_format(" {:016x}", hash_bytes({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
   }
-  return fmt::format("calib [{}] {} {} {} {}{}", files, options.prompt, options.samples, options.length,
-                     range_method_name(options.method), options.method_given ? " for all" : "");
+  return str_format("calib [{}] {} {} {} {}{}", files, options.prompt, options.samples, options.length,
+                    range_method_name(options.method), options.method_given ? " for all" : "");
 }
 
 }  // namespace tandem

@@ -1,10 +1,10 @@
-#include <fmt/format.h>
 
 #include <functional>
 #include <map>
 
 #include "backends/interface/method_inputs.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "compiler/passes/passes.h"
 
 namespace tandem {
@@ -78,7 +78,7 @@ class Expander {
   // read; projections stay whole, so that all methods multiply with the same matrices.
   TensorId head_of(TensorId id, int64_t head, int64_t size) {
     if (const auto it = heads_.find({id, head}); it != heads_.end()) return it->second;
-    const std::string name = fmt::format("{}@{}", graph_.at(id).name, head);
+    const std::string name = str_format("{}@{}", graph_.at(id).name, head);
     const ir::Op* op = writer_[static_cast<size_t>(id)];
     const bool by_head = op != nullptr && (op->kind == OpKind::kRope ||
                                            (op->kind == OpKind::kRmsNorm && graph_.at(op->inputs[1]).shape[0] == size));
@@ -113,7 +113,7 @@ class Expander {
   KvRows kv_rows(TensorId cache, int64_t head, bool apart, int64_t size) {
     if (const auto it = kv_rows_.find({cache, head}); it != kv_rows_.end()) return it->second;
     const bool together = form_.heads == Heads::kTogether;
-    const std::string part = together ? "" : fmt::format(".{}", head);
+    const std::string part = together ? "" : str_format(".{}", head);
     // "k_cache.3" gives "k_new.3" and "k_all.3".
     const std::string name = graph_.at(cache).name, letter = name.substr(0, 1), layer = name.substr(name.find('.'));
     KvRows rows;
@@ -149,7 +149,7 @@ class Expander {
     const int64_t size = op.attributes.head_dim, heads = graph_.at(op.inputs[0]).shape[1] / size;
     const int64_t group = heads / graph_.at(op.inputs[1]).shape[0];
     Piece piece;
-    if (form_.heads != Heads::kTogether) piece.suffix = fmt::format("@{}", index);
+    if (form_.heads != Heads::kTogether) piece.suffix = str_format("@{}", index);
     switch (form_.heads) {
       case Heads::kTogether: piece.q = split_heads(op.inputs[0], q_name, size); break;
       case Heads::kPerQueryHead:

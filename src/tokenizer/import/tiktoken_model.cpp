@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/import/piece_merges.h"
 
@@ -95,7 +96,7 @@ void add_llama3_tokens(TokenizerSpec& spec, uint32_t first) {
     add_special(spec, std::string(name), first + static_cast<uint32_t>(spec.added_tokens.size()));
   }
   for (int reserved = 3; spec.added_tokens.size() < kLlama3SpecialTokens; ++reserved) {
-    add_special(spec, fmt::format("<|reserved_special_token_{}|>", reserved),
+    add_special(spec, str_format("<|reserved_special_token_{}|>", reserved),
                 first + static_cast<uint32_t>(spec.added_tokens.size()));
   }
   spec.prefix.push_back(first);
@@ -103,7 +104,7 @@ void add_llama3_tokens(TokenizerSpec& spec, uint32_t first) {
 
 void add_qwen_tokens(TokenizerSpec& spec, uint32_t first) {
   for (const char* name : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) add_special(spec, name, first++);
-  for (int i = 0; i < kQwenExtraTokens; ++i) add_special(spec, fmt::format("<|extra_{}|>", i), first++);
+  for (int i = 0; i < kQwenExtraTokens; ++i) add_special(spec, str_format("<|extra_{}|>", i), first++);
 }
 
 }  // namespace

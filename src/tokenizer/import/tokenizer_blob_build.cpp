@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/tokenizer_blob.h"
@@ -209,7 +210,7 @@ class BlobWriter {
         if (bytes && bytes->size() == 1) ids[static_cast<uint8_t>((*bytes)[0])] = entry.id;
       } else if (const std::optional<uint8_t> byte = byte_of_fallback_token(entry.token)) {
         // Decoding takes both cases, encoding only knows capitals.
-        if (entry.token == fmt::format("<0x{:02X}>", *byte)) ids[*byte] = entry.id;
+        if (entry.token == str_format("<0x{:02X}>", *byte)) ids[*byte] = entry.id;
       }
     }
     for (const uint32_t id : ids) put32(section(Blob::kByteIds), id);

@@ -1,7 +1,6 @@
 #include "checkpoint/hub/safetensors.h"
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "checkpoint/support.h"
 
 namespace tandem {
@@ -13,7 +12,7 @@ using test::safetensors;
 Result<SafetensorsHeader> parse(const std::string& file) { return parse_safetensors(as_bytes(file), "f.safetensors"); }
 
 std::string one(std::string_view dtype, std::string_view shape, std::string_view offsets) {
-  return fmt::format(R"({{"w":{{"dtype":"{}","shape":{},"data_offsets":{}}}}})", dtype, shape, offsets);
+  return str_format(R"({{"w":{{"dtype":"{}","shape":{},"data_offsets":{}}}}})", dtype, shape, offsets);
 }
 
 TEST(Safetensors, ReadsEntriesMetadataAndData) {

@@ -6,6 +6,7 @@
 
 #include "backends/qnn/api/errors.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
@@ -169,7 +170,7 @@ Result<std::shared_ptr<const Device>> Device::create(std::shared_ptr<const Backe
   if (const auto result = device->core().device_create(device->backend()->log(), configs.list.data(), &device->handle_);
       result != abi::kSuccess) {
     device->handle_ = nullptr;
-    return describe_error(result, fmt::format("creating a device for SoC {} (V{})", options.soc_model, options.arch),
+    return describe_error(result, str_format("creating a device for SoC {} (V{})", options.soc_model, options.arch),
                           listener.said());
   }
   return std::shared_ptr<const Device>(device);

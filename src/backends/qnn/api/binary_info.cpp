@@ -8,6 +8,7 @@
 #include "backends/qnn/api/errors.h"
 #include "backends/qnn/api/log.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
@@ -35,7 +36,7 @@ Result<TensorInfo> convert(const abi::Tensor& tensor) {
   info.dtype = body.dtype;
   if (body.rank > 0) info.shape.assign(body.dimensions, body.dimensions + body.rank);
   const auto bytes = tensor_bytes(info.dtype, info.shape);
-  if (!bytes) return strange(fmt::format("tensor {} of a type or size that tandem does not know", info.name));
+  if (!bytes) return strange(str_format("tensor {} of a type or size that tandem does not know", info.name));
   info.bytes = *bytes;
   if (body.quantize.definition == abi::Definition::kDefined &&
       body.quantize.kind == abi::QuantizationKind::kScaleOffset) {

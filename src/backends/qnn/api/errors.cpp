@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
@@ -161,10 +162,10 @@ Error describe_error(abi::ErrorHandle result, std::string_view doing, const std:
   if (text == nullptr) {
     error = internal_error("{}: QNN answered {}, a code that tandem does not know (see the log)", doing, code);
   } else {
-    error = {text->kind, fmt::format("{}: {} (QNN {} {})", doing, text->what, code, text->name)};
-    if (!text->what_next.empty()) error.message += fmt::format("; {}", text->what_next);
+    error = {text->kind, str_format("{}: {} (QNN {} {})", doing, text->what, code, text->name)};
+    if (!text->what_next.empty()) error.message += str_format("; {}", text->what_next);
   }
-  if (!library_said.empty()) error.message += fmt::format(". The library says: {}", library_said);
+  if (!library_said.empty()) error.message += str_format(". The library says: {}", library_said);
   return error;
 }
 

@@ -7,6 +7,7 @@
 
 #include "backends/qnn/api/errors.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
@@ -139,7 +140,7 @@ Status Execution::run() {
       graph_->handle(), inputs_.tensors.data(), static_cast<uint32_t>(inputs_.tensors.size()), outputs_.tensors.data(),
       static_cast<uint32_t>(outputs_.tensors.size()), nullptr, nullptr);
   if (result != abi::kSuccess) {
-    return describe_error(result, fmt::format("running graph {}", graph_->name()), listener.said());
+    return describe_error(result, str_format("running graph {}", graph_->name()), listener.said());
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include "backends/qnn/api/known_traps.h"
 #include "backends/qnn/api/profile.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
@@ -93,7 +94,7 @@ Result<std::shared_ptr<Graph>> Graph::create(std::shared_ptr<const Context> cont
   if (const auto result = graph->core().graph_create(graph->context_->handle(), graph->name_.c_str(),
                                                      configs.list.data(), &graph->handle_);
       result != abi::kSuccess) {
-    return describe_error(result, fmt::format("creating graph {}", graph->name_), listener.said());
+    return describe_error(result, str_format("creating graph {}", graph->name_), listener.said());
   }
   return graph;
 }
@@ -105,7 +106,7 @@ Result<std::shared_ptr<Graph>> Graph::retrieve(std::shared_ptr<const Context> co
   if (const auto result =
           graph->core().graph_retrieve(graph->context_->handle(), graph->name_.c_str(), &graph->handle_);
       result != abi::kSuccess) {
-    return describe_error(result, fmt::format("finding graph {} in a context", graph->name_), listener.said());
+    return describe_error(result, str_format("finding graph {} in a context", graph->name_), listener.said());
   }
   graph->inputs_ = info.inputs;
   graph->outputs_ = info.outputs;
@@ -180,9 +181,9 @@ Result<TensorRef> Graph::add_tensor(const TensorSpec& spec) {
   if (!keep) body.buffer = {};
   if (result != abi::kSuccess) {
     tensors_.pop_back();
-    return describe_error(
-        result, fmt::format("adding tensor {} ({}) to graph {}", spec.name, data_type_name(spec.dtype), name_),
-        listener.said());
+    return describe_error(result,
+                          str_format("adding tensor {} ({}) to graph {}", spec.name, data_type_name(spec.dtype), name_),
+                          listener.said());
   }
   tensor_names_.insert(spec.name);
   if (spec.kind == TensorKind::kAppWrite) inputs_.push_back(info_of(spec, body.id));
@@ -273,11 +274,11 @@ Status Graph::add_node(const NodeSpec& spec) {
   const abi::Handle backend = context_->device()->backend()->handle();
   if (const auto result = core().backend_validate_op_config(backend, op); result != abi::kSuccess) {
     return describe_error(
-        result, fmt::format("op {} ({}) of graph {}, V{}", spec.name, spec.type, name_, context_->device()->arch()),
+        result, str_format("op {} ({}) of graph {}, V{}", spec.name, spec.type, name_, context_->device()->arch()),
         listener.said());
   }
   if (const auto result = core().graph_add_node(handle_, op); result != abi::kSuccess) {
-    return describe_error(result, fmt::format("adding op {} ({}) to graph {}", spec.name, spec.type, name_),
+    return describe_error(result, str_format("adding op {} ({}) to graph {}", spec.name, spec.type, name_),
                           listener.said());
   }
   node_names_.insert(spec.name);
@@ -305,8 +306,7 @@ Status Graph::finalize(abi::Handle profile) {
   const auto result = core().graph_finalize(handle_, profile, nullptr);
   state_ = result == abi::kSuccess ? State::kFinalized : State::kFailed;
   // tensors_.clear();
-  if (result != abi::kSuccess)
-    return describe_error(result, fmt::format("finalizing graph {}", name_), listener.said());
+  if (result != abi::kSuccess) return describe_error(result, str_format("finalizing graph {}", name_), listener.said());
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "backends/qnn/api/errors.h"
 #include "backends/qnn/api/log.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
@@ -43,7 +44,7 @@ Result<const Provider*> open_provider(const std::string& path, const char* symbo
   const Provider** providers = nullptr;
   uint32_t count = 0;
   if (const auto result = get_providers(&providers, &count); result != abi::kSuccess) {
-    return describe_error(result, fmt::format("asking {} for its interface", path));
+    return describe_error(result, str_format("asking {} for its interface", path));
   }
   if (providers == nullptr || count == 0 || providers[0] == nullptr) {
     return unsupported("{} offers no interface; {}", path, kHowToGet);
@@ -63,7 +64,7 @@ bool has_all_functions(const abi::CoreTable& t) {
 }  // namespace
 
 std::string version_text(const abi::Version& version) {
-  return fmt::format("{}.{}.{}", version.major, version.minor, version.patch);
+  return str_format("{}.{}.{}", version.major, version.minor, version.patch);
 }
 
 Result<std::shared_ptr<const Library>> Library::load(const SearchOptions& options) {

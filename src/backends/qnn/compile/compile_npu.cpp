@@ -15,6 +15,7 @@
 #include "backends/qnn/compile/tune_graphs.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/version.h"
 #include "compiler/calibration/calibrate.h"
@@ -126,10 +127,10 @@ class NpuCompiler {
     for (const MethodShape& shape : job_.shapes()) methods.push_back({shape.name, shape.tokens, shape.context});
     Json shards = Json::array();
     for (const ShardRange& shard : shards_) shards.push_back(shard.name);
-    return fmt::format("{} {:016x} {} {} {} {} {} shared {} graphs {} trace {} qnn {}", kVersion,
-                       job_.checkpoint().fingerprint(), job_.target().name, job_.recipe().to_json(), dump_json(methods),
-                       dump_json(shards), calibration, shares_weights(),
-                       npu_.tune_graphs ? "tuned" : form_.variant.to_json(), npu_.trace, libraries_);
+    return str_format("{} {:016x} {} {} {} {} {} shared {} graphs {} trace {} qnn {}", kVersion,
+                      job_.checkpoint().fingerprint(), job_.target().name, job_.recipe().to_json(), dump_json(methods),
+                      dump_json(shards), calibration, shares_weights(),
+                      npu_.tune_graphs ? "tuned" : form_.variant.to_json(), npu_.trace, libraries_);
   }
 
   // ---- Stages ----
@@ -176,7 +177,7 @@ class NpuCompiler {
   Status write_page() const {
     const std::filesystem::path& path = job_.options().calibration.report;
     if (path.empty()) return ok_status();
-    const std::string title = fmt::format("{} for {}", job_.checkpoint().name(), job_.target().name);
+    const std::string title = str_format("{} for {}", job_.checkpoint().name(), job_.target().name);
     return write_file_atomically(path, calibration_report_html(encodings_, title, page_));
   }
 

@@ -1,20 +1,14 @@
 #include "backends/qnn/compile/estimate_html.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 
+#include "base/format.h"
 #include "quant/svg_bars.h"
 #include "quant/svg_plot.h"
 
 namespace tandem {
 namespace {
-
-template <typename... Args>
-void append(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
 
 double milliseconds(uint64_t us) { return static_cast<double>(us) / 1e3; }
 double megabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
@@ -36,7 +30,7 @@ std::string time_by_shard(const EstimateReport& report) {
   std::vector<SvgBar> bars;
   for (const MethodEstimate* method : all_methods(report)) {
     const qnn::Estimate& e = method->total;
-    SvgBar bar{method->name, std::vector<double>(shards.size()), fmt::format("{:.2f} ms", milliseconds(e.us)),
+    SvgBar bar{method->name, std::vector<double>(shards.size()), str_format("{:.2f} ms", milliseconds(e.us)),
                milliseconds(e.us_lower), milliseconds(e.us_upper)};
     for (const auto& shard : method->shards) {
       const auto place = std::ranges::find(shards, shard.name) - shards.begin();
@@ -58,7 +52,7 @@ std::string traffic_by_kind(const EstimateReport& report) {
     for (const uint64_t bytes : {e.ddr_read_bytes, e.fill_bytes, e.spill_bytes, e.ddr_write_bytes}) {
       bar.parts.push_back(megabytes(bytes));
     }
-    bar.note = fmt::format("{:.1f} MB", bar.parts[0] + bar.parts[1] + bar.parts[2] + bar.parts[3]);
+    bar.note = str_format("{:.1f} MB", bar.parts[0] + bar.parts[1] + bar.parts[2] + bar.parts[3]);
     bars.push_back(std::move(bar));
   }
   return svg_stacked_bars("Traffic with memory of a call by kind, MB", kinds, bars);
@@ -85,16 +79,16 @@ void write_table(std::string& out, const EstimateReport& report) {
 
 std::string estimate_html(const EstimateReport& report) {
   std::string out = "<h2>Estimated speed</h2>\n";
-  append(out, "<p>Of {}; by the simulator in Qualcomm's compiler, not measured.</p>\n",
-         escape_html(describe_simulated(report)));
-  append(out, "<p>{:.1f} tokens per second, {:.1f} MB read per token; first token after", report.tokens_per_second(),
-         megabytes(report.bytes_per_token()));
+  append_format(out, "<p>Of {}; by the simulator in Qualcomm's compiler, not measured.</p>\n",
+                escape_html(describe_simulated(report)));
+  append_format(out, "<p>{:.1f} tokens per second, {:.1f} MB read per token; first token after",
+                report.tokens_per_second(), megabytes(report.bytes_per_token()));
   std::string_view separator = " ";
   for (const int64_t prompt : report.shown_prompts()) {
-    append(out, "{}{} tokens: {:.1f} ms", separator, prompt, report.first_token_us(prompt) / 1e3);
+    append_format(out, "{}{} tokens: {:.1f} ms", separator, prompt, report.first_token_us(prompt) / 1e3);
     separator = ", ";
   }
-  append(out, ".</p>\n<div>{}</div>\n<div>{}</div>\n", time_by_shard(report), traffic_by_kind(report));
+  append_format(out, ".</p>\n<div>{}</div>\n<div>{}</div>\n", time_by_shard(report), traffic_by_kind(report));
   write_table(out, report);
   return out;
 }

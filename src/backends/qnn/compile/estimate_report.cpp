@@ -6,6 +6,7 @@
 
 #include "backends/interface/method_choice.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem {
 namespace {
@@ -130,18 +131,18 @@ std::string describe_uncosted(std::span<const std::string> ops) {
   std::string text;
   for (const auto& [type, names] : types) {
     const std::string& name = *std::ranges::min_element(names);
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", names.size(), type);
-    if (!name.empty()) text += fmt::format(" ({}{})", name, names.size() > 1 ? ", …" : "");
+    text += str_format("{}{} {}", text.empty() ? "" : ", ", names.size(), type);
+    if (!name.empty()) text += str_format(" ({}{})", name, names.size() > 1 ? ", …" : "");
   }
   return text;
 }
 
 std::string describe_simulated(const EstimateReport& report) {
-  const std::string simulated = fmt::format("{} (SoC {}, Hexagon V{}, {} MB of VTCM)", report.simulated,
-                                            report.soc_model, report.arch, report.vtcm_mb);
+  const std::string simulated = str_format("{} (SoC {}, Hexagon V{}, {} MB of VTCM)", report.simulated,
+                                           report.soc_model, report.arch, report.vtcm_mb);
   if (!report.of_relative()) return simulated;
-  return fmt::format("a relative: {} in place of {} (V{}{})", simulated, report.target, report.target_arch,
-                     report.of_other_arch() ? ", another architecture" : "");
+  return str_format("a relative: {} in place of {} (V{}{})", simulated, report.target, report.target_arch,
+                    report.of_other_arch() ? ", another architecture" : "");
 }
 
 }  // namespace tandem

@@ -6,6 +6,7 @@
 
 #include "backends/qnn/compile/estimate_report.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/mapped_file.h"
 
 namespace tandem {
@@ -93,10 +94,10 @@ std::vector<Metric> EstimateReport::metrics() const {
   put("soc_model", soc_model);
   put("tokens_per_second", tokens_per_second());
   put("bytes_per_token", static_cast<double>(bytes_per_token()));
-  for (const int64_t prompt : shown_prompts()) put(fmt::format("{}{}", kFirstToken, prompt), first_token_us(prompt));
+  for (const int64_t prompt : shown_prompts()) put(str_format("{}{}", kFirstToken, prompt), first_token_us(prompt));
   const auto put_method = [&](const MethodEstimate& method) {
     for (const auto& [key, member] : qnn::kEstimateFields) {
-      put(fmt::format("{}.{}", method.name, key), static_cast<double>(method.total.*member));
+      put(str_format("{}.{}", method.name, key), static_cast<double>(method.total.*member));
     }
     put(method.name + ".uncosted_ops", static_cast<double>(method.total.uncosted_ops.size()));
   };

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 
 namespace tandem {
@@ -101,10 +102,10 @@ GraphVariant choose_graph_variant(const Target& target, const ModelPlan& plan, c
 std::string describe(const GraphVariant& variant, std::span<const MethodShape> methods, bool shares_weights) {
   std::string text;
   for (const MethodShape& method : methods) {
-    text += fmt::format("{} {} ({})", text.empty() ? "attention" : ",",
-                        attention_form_name(variant.attention.of(method.tokens)), method.name);
+    text += str_format("{} {} ({})", text.empty() ? "attention" : ",",
+                       attention_form_name(variant.attention.of(method.tokens)), method.name);
   }
-  if (shares_weights) text += fmt::format("; weights by {} channels", variant.weight_tile_channels);
+  if (shares_weights) text += str_format("; weights by {} channels", variant.weight_tile_channels);
   if (!variant.fold_mask) text += "; masks added apart";
   return text;
 }

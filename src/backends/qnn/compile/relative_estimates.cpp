@@ -1,14 +1,14 @@
 #include "backends/qnn/compile/relative_estimates.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
+
+#include "base/format.h"
 
 namespace tandem {
 
 WorkerTask on_relative(WorkerTask task, const Target& relative, int vtcm_mb) {
-  task.label = fmt::format("{} on {}", task.job.shard.name, relative.name);
+  task.label = str_format("{} on {}", task.job.shard.name, relative.name);
   task.job.soc_model = relative.soc_model;
   task.job.arch = relative.arch;
   task.job.vtcm_mb = vtcm_mb;

@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/guarded.h"
 #include "compiler/source_hash.h"
 #include "weights/checkpoint_weights.h"
@@ -223,11 +224,11 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
 std::string describe_shard(const std::string& name, const ShardResult& result) {
   std::string graphs;
   for (const ShardResult::GraphResult& graph : result.graphs) {
-    graphs += fmt::format("{}{} {:.1f} s", graphs.empty() ? "" : ", ", graph.name.substr(0, graph.name.find('.')),
-                          graph.finalize_seconds);
+    graphs += str_format("{}{} {:.1f} s", graphs.empty() ? "" : ", ", graph.name.substr(0, graph.name.find('.')),
+                         graph.finalize_seconds);
   }
-  return fmt::format("{}: {} MB; {:.1f} s ({}); {} MB of memory", name, result.size >> 20, result.seconds, graphs,
-                     result.peak_memory >> 20);
+  return str_format("{}: {} MB; {:.1f} s ({}); {} MB of memory", name, result.size >> 20, result.seconds, graphs,
+                    result.peak_memory >> 20);
 }
 
 Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view)>& stage) {

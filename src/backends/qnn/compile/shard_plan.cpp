@@ -1,11 +1,10 @@
 #include "backends/qnn/compile/shard_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "compiler/targets.h"
 #include "ir/verifier.h"
 
@@ -152,7 +151,7 @@ Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe&
     for (int64_t l = shard.layer_begin; l < shard.layer_end; ++l) {
       shard.estimated_bytes += sizes.layers[static_cast<size_t>(l)];
     }
-    shard.name = fmt::format("layers.{}-{}", shard.layer_begin, shard.layer_end - 1);
+    shard.name = str_format("layers.{}-{}", shard.layer_begin, shard.layer_end - 1);
     shards.push_back(std::move(shard));
   }
   if (head_alone) {
@@ -183,7 +182,7 @@ Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shar
     taken[i] =
         is_first || op.kind == OpKind::kRopeTable || (places[i] >= shard.layer_begin && places[i] < shard.layer_end);
   }
-  return extract(method, taken, fmt::format("{}.{}", method.name, shard.name));
+  return extract(method, taken, str_format("{}.{}", method.name, shard.name));
 }
 
 Result<ir::Graph> extract_head(const ir::Graph& method) {

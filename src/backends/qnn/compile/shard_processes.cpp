@@ -18,6 +18,7 @@
 #include "backends/interface/method_memory.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/mapped_file.h"
 #include "compiler/work_folder.h"
 
@@ -236,7 +237,7 @@ class Pool {
     if (!text.ok() || WEXITSTATUS(status) != 0) {
       const std::string said = tail_of(file_of(task, ".log"));
       Error error = internal_error("the shard {} was not compiled: {}", shard,
-                                   said.empty() ? fmt::format("exit status {}", WEXITSTATUS(status)) : said);
+                                   said.empty() ? str_format("exit status {}", WEXITSTATUS(status)) : said);
       if (WEXITSTATUS(status) == kWorkerRefused) error.code = ErrorCode::kCorrupt;
       return error;
     }

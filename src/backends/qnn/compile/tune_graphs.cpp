@@ -1,13 +1,12 @@
 #include "backends/qnn/compile/tune_graphs.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/version.h"
 #include "ir/printer.h"
 
@@ -63,7 +62,7 @@ class Tuner {
       if (!times_.try_emplace(variant.to_json()).second) continue;
       WorkerTask task = layer_;
       task.job.methods.variant = variant;
-      task.label = fmt::format("variant {}", times_.size());
+      task.label = str_format("variant {}", times_.size());
       tasks.push_back(std::move(task));
     }
     return run_(tasks, [&](size_t i, const ShardResult& result) -> Status {
@@ -123,9 +122,9 @@ class Tuner {
 
 Result<std::string> tuning_key(const ModelPlan& plan, const Recipe& recipe, const ShardJob& layer,
                                const std::string& library) {
-  std::string key = fmt::format("tandem {} qnn {} soc {} v{} vtcm {} shared {} f16 {} recipe {} usual {}\n", kVersion,
-                                library, layer.soc_model, layer.arch, layer.vtcm_mb, layer.weight_sharing,
-                                layer.methods.f16, recipe.to_json(), layer.methods.variant.to_json());
+  std::string key = str_format("tandem {} qnn {} soc {} v{} vtcm {} shared {} f16 {} recipe {} usual {}\n", kVersion,
+                               library, layer.soc_model, layer.arch, layer.vtcm_mb, layer.weight_sharing,
+                               layer.methods.f16, recipe.to_json(), layer.methods.variant.to_json());
   // Without encodings, which are the model's own and cost nothing.
   StaticForm form;
   form.embedding_on_host = layer.methods.embedding_on_host;

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <cstdlib>
 
@@ -6,6 +5,7 @@
 #include "backends/qnn/compile/tune_graphs.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 
@@ -31,7 +31,7 @@ TuningCache::TuningCache(std::filesystem::path folder) : folder_(folder.empty() 
 
 std::filesystem::path TuningCache::path_of(const std::string& key) const {
   const std::span bytes(reinterpret_cast<const uint8_t*>(key.data()), key.size());
-  return folder_ / fmt::format("graphs-{:016x}.json", hash_bytes(bytes));
+  return folder_ / str_format("graphs-{:016x}.json", hash_bytes(bytes));
 }
 
 std::optional<GraphVariant> TuningCache::find(const std::string& key) const {

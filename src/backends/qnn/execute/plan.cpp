@@ -8,6 +8,7 @@
 #include "backends/interface/method_memory.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
@@ -37,13 +38,13 @@ bool same_encoding(const ir::Encoding& ours, const std::optional<abi::ScaleOffse
 
 std::string encoding_text(const std::optional<abi::ScaleOffset>& encoding) {
   if (!encoding) return "no encoding";
-  return fmt::format("scale {}, zero point {}", encoding->scale, -int64_t{encoding->offset});
+  return str_format("scale {}, zero point {}", encoding->scale, -int64_t{encoding->offset});
 }
 
 std::string encoding_text(const ir::Encoding& encoding) {
   if (encoding.kind == ir::EncodingKind::kPlain) return "no encoding";
   if (encoding.kind != ir::EncodingKind::kPerTensor) return std::string(ir::encoding_kind_name(encoding.kind));
-  return fmt::format("scale {}, zero point {}", encoding.scale, encoding.zero_point);
+  return str_format("scale {}, zero point {}", encoding.scale, encoding.zero_point);
 }
 
 // Whether the first axis is the call's tokens, so that rows can be cut out.

@@ -10,6 +10,7 @@
 #include "backends/qnn/api/log.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
@@ -82,9 +83,9 @@ Status check_target(const DeviceInfo& compiled, const Platform& platform, const 
   }
   if (chip.soc_model != 0 && chip.soc_model != compiled.soc_model) {
     log_message(LogLevel::kWarning,
-                fmt::format("the file was compiled for SoC number {} and this is {}, of the same architecture: it may "
-                            "be slower than one compiled for this device",
-                            compiled.soc_model, chip.soc_model));
+                str_format("the file was compiled for SoC number {} and this is {}, of the same architecture: it may "
+                           "be slower than one compiled for this device",
+                           compiled.soc_model, chip.soc_model));
   }
   return ok_status();
 }

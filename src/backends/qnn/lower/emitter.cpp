@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 
@@ -35,7 +36,7 @@ Result<TensorRef> Emitter::add(const TensorSpec& spec) {
 Status Emitter::node(std::string_view type, std::vector<TensorRef> inputs, TensorRef output,
                      std::vector<NodeParam> params) {
   NodeSpec spec;
-  spec.name = fmt::format("{}:{}", names_.at(output.index), type);
+  spec.name = str_format("{}:{}", names_.at(output.index), type);
   spec.type = type;
   spec.inputs = std::move(inputs);
   spec.outputs = {output};

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 
@@ -87,7 +88,7 @@ Status GraphLowering::lower_op() {
 }
 
 Result<TensorRef> GraphLowering::between(std::string_view suffix, const TensorType& type, Shape shape) {
-  return emitter_.add(TensorKind::kNative, fmt::format("{}#{}", out().name, suffix), type, std::move(shape));
+  return emitter_.add(TensorKind::kNative, str_format("{}#{}", out().name, suffix), type, std::move(shape));
 }
 
 Result<TensorRef> GraphLowering::constant(const TensorSpec& spec) {

@@ -4,6 +4,7 @@
 
 #include "backends/qnn/lower/graph_lowering.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
@@ -53,9 +54,8 @@ Status GraphLowering::layer_norm_fixed(const TensorType& type, const std::vector
   // No normalized value is beyond the root of their number.
   const float most = std::sqrt(static_cast<float>(gamma.size()));
   const std::vector<float> ones(gamma.size(), 1.0f);
-  TANDEM_ASSIGN(const TensorRef one,
-                constant(make_static_fixed(fmt::format("ones.{}", gamma.size()), DataType::kFixedU8, {dim(width(in()))},
-                                           ones, {1.0f / 128, 0})));
+  TANDEM_ASSIGN(const TensorRef one, constant(make_static_fixed(str_format("ones.{}", gamma.size()), DataType::kFixedU8,
+                                                                {dim(width(in()))}, ones, {1.0f / 128, 0})));
   TANDEM_ASSIGN(const TensorRef g, constant(make_constant(in(1).name, type, row, gamma)));
   const ScaleOffset unit = encoding_for_range(DataType::kFixedU16, -most, most);
   TANDEM_ASSIGN(const TensorRef normalized, between("normalized", {DataType::kFixedU16, unit}, rows.shape));

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace tandem::qnn {
 
@@ -20,7 +21,7 @@ Status check_size(const ir::Tensor& tensor, const Shape& shape) {
   return unsupported("tensor \"{}\" is too large for QNN", tensor.name);
 }
 
-std::string shape_text(const Shape& shape) { return fmt::format("{}", fmt::join(shape, "x")); }
+std::string shape_text(const Shape& shape) { return str_format("{}", str_join(shape, "x")); }
 
 }  // namespace
 
@@ -112,7 +113,7 @@ Result<TensorRef> Values::define(TensorId id, const Layout& layout) {
   const bool is_output = tensor.role == TensorRole::kOutput && layout == border(id);
   const bool is_first = forms_[static_cast<size_t>(id)].empty() && tensor.role == TensorRole::kActivation;
   std::string name = tensor.name;
-  if (!is_output && !is_first) name += fmt::format("#{}.{}", layout.heads, shape_text(layout.shape));
+  if (!is_output && !is_first) name += str_format("#{}.{}", layout.heads, shape_text(layout.shape));
   TANDEM_ASSIGN(const TensorRef ref, emitter_.add(is_output ? TensorKind::kAppRead : TensorKind::kNative,
                                                   std::move(name), type, layout.shape));
   forms_[static_cast<size_t>(id)].push_back({layout, ref});

@@ -1,10 +1,10 @@
 // What parent and worker say to each other, and a worker that is told nonsense.
 #include "backends/qnn/compile/shard_job.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backends/qnn/compile/npu_support.h"
+#include "base/format.h"
 #include "base/json.h"
 
 namespace tandem {
@@ -85,7 +85,7 @@ void expect_strict(const std::string& text) {
     without.erase(key);
     auto parsed = T::from_json(without.dump());
     ASSERT_FALSE(parsed.ok()) << key;
-    EXPECT_HAS(parsed.error().message, fmt::format("\"{}\"", key));
+    EXPECT_HAS(parsed.error().message, str_format("\"{}\"", key));
     for (const char* other : {"null", "[]", "{}", "\"text\"", "true", "-1", "1.5", "1e300", "99999999999999999999"}) {
       const Json replaced = Json::parse(other);
       if (replaced.type() == value.type()) continue;
@@ -99,7 +99,7 @@ void expect_strict(const std::string& text) {
       wrong[key] = replaced;
       parsed = T::from_json(wrong.dump());
       ASSERT_FALSE(parsed.ok()) << key << " = " << other;
-      EXPECT_HAS(parsed.error().message, fmt::format("\"{}\"", key));
+      EXPECT_HAS(parsed.error().message, str_format("\"{}\"", key));
     }
   }
   for (size_t length = 0; length < text.size(); length += 7) {
