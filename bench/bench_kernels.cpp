@@ -42,8 +42,8 @@ WeightMatrix random_matrix(WeightFormat format, int64_t rows, int64_t cols, int 
   if (format == WeightFormat::kF32) m.f32.assign(count, 0.25f);
   if (format == WeightFormat::kF16 || format == WeightFormat::kBF16) m.half.assign(count, 0x3400);
   if (is_quantized(format)) {
-    m.codes.resize(count);
-    for (int8_t& code : m.codes) code = static_cast<int8_t>(static_cast<int>(random() % 16) - 8);
+    m.quantized.resize(count);
+    for (int8_t& q : m.quantized) q = static_cast<int8_t>(static_cast<int>(random() % 16) - 8);
     m.scales.assign(static_cast<size_t>(rows), 0.01f);
     m.multipliers.assign(static_cast<size_t>(rows * m.blocks_per_row()), 11);
   }
@@ -86,8 +86,8 @@ void linear(benchmark::State& state, const KernelTable* kernels, WeightFormat fo
   const int64_t stride = (cols + kColAlign - 1) / kColAlign * kColAlign;
   std::vector<float> x(static_cast<size_t>(tokens * cols), 0.5f), scales(static_cast<size_t>(tokens));
   std::vector<float> y(static_cast<size_t>(tokens * rows));
-  std::vector<int8_t> codes(static_cast<size_t>(tokens * stride));
-  kernels->quantize_rows(x.data(), cols, tokens, cols, codes.data(), stride, scales.data());
+  std::vector<int8_t> quantized(static_cast<size_t>(tokens * stride));
+  kernels->quantize_rows(x.data(), cols, tokens, cols, quantized.data(), stride, scales.data());
   Aligned<uint8_t> scratch(kernels->linear_scratch_bytes(w, tokens));
   LinearTask task;
   task.weight = &w;
@@ -95,15 +95,15 @@ void linear(benchmark::State& state, const KernelTable* kernels, WeightFormat fo
   task.tokens = tokens;
   task.x = x.data();
   task.x_stride = cols;
-  const QuantizedLayout* order = kernels->quantized_layout(tokens);
-  const int64_t groups = order == nullptr ? 0 : (tokens + order->group - 1) / order->group;
-  Aligned<uint8_t> arranged(static_cast<uint64_t>(groups == 0 ? 64 : groups * order->group_bytes(stride)));
+  const QuantizedLayout* layout = kernels->quantized_layout(tokens);
+  const int64_t groups = layout == nullptr ? 0 : (tokens + layout->group - 1) / layout->group;
+  Aligned<uint8_t> arranged(static_cast<uint64_t>(groups == 0 ? 64 : groups * layout->group_bytes(stride)));
   for (int64_t i = 0; i < groups; ++i) {
-    const int64_t first = i * order->group;
-    order->arrange(codes.data() + first * stride, stride, std::min(order->group, tokens - first), stride,
-                   arranged.data + i * order->group_bytes(stride));
+    const int64_t first = i * layout->group;
+    layout->arrange(quantized.data() + first * stride, stride, std::min(layout->group, tokens - first), stride,
+                    arranged.data + i * layout->group_bytes(stride));
   }
-  task.quantized = {codes.data(), stride, scales.data(), arranged.data};
+  task.quantized = {quantized.data(), stride, scales.data(), arranged.data};
   task.y = y.data();
   task.y_stride = rows;
   task.scratch = scratch.data;
@@ -153,10 +153,10 @@ void attention(benchmark::State& state, const KernelTable* kernels, DType dtype,
 template <typename Call>
 void elementwise(benchmark::State& state, Call call) {
   std::vector<float> x(8192, 0.5f), y(8192, 0.25f), z(8192);
-  std::vector<int8_t> codes(8192);
+  std::vector<int8_t> quantized(8192);
   float scale;
   for (auto _ : state) {
-    call(x.data(), y.data(), z.data(), codes.data(), &scale);
+    call(x.data(), y.data(), z.data(), quantized.data(), &scale);
     benchmark::ClobberMemory();
   }
   state.counters["Gelem/s"] = benchmark::Counter(8192e-9, benchmark::Counter::kIsIterationInvariantRate);
@@ -202,8 +202,8 @@ void register_all() {
     add("gelu_tanh_mul", [=](float* x, float* y, float* z, int8_t*, float*) { kernels->gelu_tanh_mul(x, y, 8192, z); });
     add("rms_norm",
         [=](float* x, float* y, float* z, int8_t*, float*) { kernels->rms_norm(x, 1, 8192, y, 0.0f, 1e-6f, z); });
-    add("quantize_rows", [=](float* x, float*, float*, int8_t* codes, float* scale) {
-      kernels->quantize_rows(x, 8192, 1, 8192, codes, 8192, scale);
+    add("quantize_rows", [=](float* x, float*, float*, int8_t* quantized, float* scale) {
+      kernels->quantize_rows(x, 8192, 1, 8192, quantized, 8192, scale);
     });
     add("argmax",
         [=](float* x, float*, float*, int8_t*, float*) { benchmark::DoNotOptimize(kernels->argmax(x, 8192)); });

@@ -17,7 +17,7 @@ std::string_view without_trailing(std::string_view text, std::string_view chars)
   return text.substr(0, text.find_last_not_of(chars) + 1);
 }
 
-// How much of the end of the text could be the beginning of the tag.
+// How much of the end of the text could be the start of the tag.
 size_t partial_tag(std::string_view text, std::string_view tag) {
   for (size_t size = std::min(text.size(), tag.size() - 1); size > 0; --size) {
     if (text.ends_with(tag.substr(0, size))) return size;

@@ -1,4 +1,4 @@
-// Tells a thinking model's reasoning from its answer, while both are being written.
+// Separates a thinking model's reasoning from its answer, while both are being generated.
 //
 // An answer that begins with <think> has its reasoning up to </think>. Templates of some models write the <think>
 // themselves, at the end of the prompt; then the answer begins inside. Anywhere else the tags are ordinary text.
@@ -19,16 +19,16 @@ class ReasoningSplitter {
     std::string answer;
   };
 
-  // Splits nothing: all is answer.
+  // Splits nothing: everything is answer.
   ReasoningSplitter() = default;
-  // For what comes after a rendered prompt.
+  // For the text generated after a rendered prompt.
   static ReasoningSplitter after_prompt(std::string_view prompt);
 
   bool splits() const { return state_ != State::kAnswer; }
-  // Takes text in whole characters and gives what is certain by now. Newlines around the reasoning and before the
+  // Consumes text in whole characters and returns what is certain by now. Newlines around the reasoning and before the
   // answer belong to neither.
   Pieces push(std::string_view text);
-  // What was held back, when the text ends.
+  // What was held back, at the end of the text.
   Pieces flush();
 
  private:

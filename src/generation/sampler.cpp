@@ -38,7 +38,7 @@ constexpr std::array<double, kTerms> kInverseFactorials = [] {
   return values;
 }();
 
-// Below e^-42 a token is less likely than the generator's resolution of 2^-53 can tell, even beside many others.
+// Below e^-42 a token is less likely than the generator's resolution of 2^-53, even next to many others.
 constexpr double kLeastExponent = -42;
 
 // e^x for kLeastExponent <= x <= 0, from additions and multiplications only, because libraries differ in the last bit:
@@ -56,37 +56,37 @@ double portable_exp(double x) {
   return sum * std::bit_cast<double>(exponent << 52);
 }
 
-// The first place of the largest logit, NaN left out; -1 if there is nothing above -infinity. In vectors, which
-// compilers do not make of it by themselves. A comparison with NaN is false, so NaN never gets in.
-int32_t place_of_highest(std::span<const float> logits) {
+// The first index of the largest logit, ignoring NaN; -1 if none is above -infinity. Written with vectors, because
+// compilers do not vectorize it on their own. Comparisons with NaN are false, so NaN is never selected.
+int32_t find_argmax(std::span<const float> logits) {
   typedef float Four __attribute__((vector_size(16)));
   constexpr size_t kVectors = 4, kLanes = 4, kBlock = 4096;
   float highest = kMinusInfinity;
-  size_t place = 0;  // First where the block with the highest begins.
+  size_t index = 0;  // At first the start of the block with the highest.
   for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
     const size_t end = std::min(begin + kBlock, logits.size());
-    Four best[kVectors];
-    for (Four& four : best) four = Four{kMinusInfinity, kMinusInfinity, kMinusInfinity, kMinusInfinity};
+    Four largest[kVectors];
+    for (Four& four : largest) four = Four{kMinusInfinity, kMinusInfinity, kMinusInfinity, kMinusInfinity};
     size_t i = begin;
     for (; i + kVectors * kLanes <= end; i += kVectors * kLanes) {
       for (size_t v = 0; v < kVectors; ++v) {
         Four values;
         std::memcpy(&values, logits.data() + i + v * kLanes, sizeof(values));
-        best[v] = values > best[v] ? values : best[v];
+        largest[v] = values > largest[v] ? values : largest[v];
       }
     }
     float block_highest = kMinusInfinity;
-    for (const Four& four : best) {
+    for (const Four& four : largest) {
       for (size_t lane = 0; lane < kLanes; ++lane) block_highest = std::max(block_highest, four[lane]);
     }
     for (; i < end; ++i) block_highest = logits[i] > block_highest ? logits[i] : block_highest;
     if (block_highest <= highest) continue;
     highest = block_highest;
-    place = begin;
+    index = begin;
   }
   if (highest == kMinusInfinity) return -1;
-  while (logits[place] != highest) ++place;
-  return static_cast<int32_t>(place);
+  while (logits[index] != highest) ++index;
+  return static_cast<int32_t>(index);
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ Sampler::Sampler(const SamplerOptions& options) : options_(options) {
 }
 
 void Sampler::set_state(const State& state) {
-  // All zeros is the one state that the generator cannot leave.
+  // The all-zero state is the one that the generator cannot leave.
   if (state != State{}) state_ = state;
 }
 
@@ -152,7 +152,7 @@ void Sampler::penalize(std::span<float> logits, std::span<const int32_t> history
   for (const int32_t id : history) {
     if (id < 0 || static_cast<size_t>(id) >= logits.size()) continue;
     const auto index = static_cast<size_t>(id);
-    if (seen_[index] == call_) continue;  // Once per token, however often it came.
+    if (seen_[index] == call_) continue;  // Once per token, however often it occurred.
     seen_[index] = call_;
     float& logit = logits[index];
     logit = logit < 0 ? logit * options_.repetition_penalty : logit / options_.repetition_penalty;
@@ -163,7 +163,7 @@ float Sampler::kth_largest(std::span<const float> logits) {
   const auto k = static_cast<size_t>(options_.top_k);
   heap_.clear();
   heap_.reserve(k);
-  // A heap of the k largest so far, the least on top: for a small k nearly every logit fails the first comparison.
+  // A heap of the k largest so far, the smallest on top: for a small k nearly every logit fails the first comparison.
   for (const float logit : logits) {
     if (heap_.size() < k) {
       heap_.push_back(std::isnan(logit) ? kMinusInfinity : logit);
@@ -181,13 +181,13 @@ void Sampler::keep_top_p() {
   double total = 0;
   for (const Candidate& candidate : candidates_) total += candidate.weight;
   const double wanted = static_cast<double>(options_.top_p) * total;
-  // Candidates below this weight have, all together, less than what may be left out: no need to sort them.
+  // All candidates below this weight together have less than what may be left out: no need to sort them.
   const double negligible = (total - wanted) / static_cast<double>(candidates_.size());
   std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.weight < negligible; });
   const auto less_likely = [](const Candidate& a, const Candidate& b) {
     return a.weight != b.weight ? a.weight < b.weight : a.id > b.id;
   };
-  // Most likely first, only as far as needed: what is popped gathers at the end.
+  // Most likely first, only as far as needed: popped candidates collect at the end.
   std::make_heap(candidates_.begin(), candidates_.end(), less_likely);
   double sum = 0;
   auto end = candidates_.end();
@@ -200,14 +200,14 @@ void Sampler::keep_top_p() {
 }
 
 void Sampler::keep_min_p() {
-  // The most likely has weight 1.
+  // The most likely token has weight 1.
   const double least = static_cast<double>(options_.min_p);
   std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.weight < least; });
 }
 
-Result<int32_t> Sampler::consume_argmax(int32_t best, size_t vocabulary) {
-  if (best < 0) return invalid_argument("no token can be picked: all {} logits are -inf or NaN", vocabulary);
-  return best;
+Result<int32_t> Sampler::consume_argmax(int32_t argmax, size_t vocabulary) {
+  if (argmax < 0) return invalid_argument("no token can be picked: all {} logits are -inf or NaN", vocabulary);
+  return argmax;
 }
 
 Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const int32_t> history) {
@@ -219,9 +219,9 @@ Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const i
     penalize(changed_, history);
     logits = changed_;
   }
-  TANDEM_ASSIGN(const int32_t best, consume_argmax(place_of_highest(logits), logits.size()));
-  const float highest = logits[static_cast<size_t>(best)];
-  if (options_.temperature == 0 || std::isinf(highest)) return best;
+  TANDEM_ASSIGN(const int32_t argmax, consume_argmax(find_argmax(logits), logits.size()));
+  const float highest = logits[static_cast<size_t>(argmax)];
+  if (options_.temperature == 0 || std::isinf(highest)) return argmax;
 
   float threshold = kMinusInfinity;
   if (options_.top_k > 0 && static_cast<size_t>(options_.top_k) < logits.size()) threshold = kth_largest(logits);
@@ -246,7 +246,7 @@ Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const i
     sum += candidate.weight;
     if (point < sum) return candidate.id;
   }
-  return best;  // Only if rounding kept the sum below the point.
+  return argmax;  // Only if rounding kept the sum below the point.
 }
 
 }  // namespace tandem

@@ -1,8 +1,8 @@
-// Picks the next token from logits.
+// Samples the next token from logits.
 //
 // The order is that of transformers: repetition penalty, temperature, top-k, top-p, min-p. A seed gives the same tokens
 // on every platform: the generator (xoshiro256**, seeded by SplitMix64, both by Blackman and Vigna) and the exponential
-// are written out here, and sums run in a fixed order.
+// are implemented here, and sums have a fixed order.
 #pragma once
 
 #include <array>
@@ -15,34 +15,34 @@
 
 namespace tandem {
 
-// Names the first option that makes no sense.
+// Names the first invalid option.
 Status validate(const SamplerOptions& options);
 
 class Sampler {
  public:
   static Result<Sampler> create(const SamplerOptions& options);
 
-  // The next token. `logits` has one value per token of the vocabulary; `history` has the tokens so far, the prompt
-  // among them. -inf rules a token out, and so does NaN; +inf rules out all others. Equal logits go to
-  // the lowest id. Fails if nothing is left to pick. Allocates only when a vocabulary is larger than any before.
+  // The next token. `logits` has one value per token of the vocabulary; `history` has the tokens so far, prompt
+  // included. -inf rules a token out, and so does NaN; +inf rules out all others. Equal logits go to the lowest id.
+  // Fails if nothing is left to sample. Allocates only when a vocabulary is larger than any before.
   Result<int32_t> sample(std::span<const float> logits, std::span<const int32_t> history);
 
-  // Whether sample() always takes the first place of the largest logit. Who knows it needs no logits, but
-  // consume_argmax().
+  // Whether sample() always returns the first index of the largest logit. Then consume_argmax() is enough, and no
+  // logits are needed.
   bool consumes_argmax() const { return options_.temperature == 0 && options_.repetition_penalty == 1; }
-  // What sample() then answers. `best` is -1 if no logit is above -infinity.
-  static Result<int32_t> consume_argmax(int32_t best, size_t vocabulary);
+  // What sample() returns then. `argmax` is -1 if no logit is above -infinity.
+  static Result<int32_t> consume_argmax(int32_t argmax, size_t vocabulary);
 
   const SamplerOptions& options() const { return options_; }
 
-  // The generator's state, to save a session and go on later.
+  // The generator's state, to save and resume a session.
   using State = std::array<uint64_t, 4>;
   const State& state() const { return state_; }
   void set_state(const State& state);
 
  private:
   struct Candidate {
-    double weight;  // Probability over that of the most likely token.
+    double weight;  // Relative to the probability of the most likely token.
     int32_t id;
   };
 
@@ -55,7 +55,7 @@ class Sampler {
 
   SamplerOptions options_;
   State state_{};
-  std::vector<float> changed_;  // The logits with penalties.
+  std::vector<float> changed_;  // The logits after penalties.
   std::vector<Candidate> candidates_;
   std::vector<float> heap_;
   std::vector<uint32_t> seen_;  // Per token: the last call that penalized it.

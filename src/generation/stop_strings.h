@@ -1,4 +1,4 @@
-// Ends a stream of text at the first of some stop strings, and never shows a part of one.
+// Ends a stream of text at the first of several stop strings, without ever showing a part of one.
 //
 //   auto stop = StopStrings::create({"\nUser:", "</answer>"});
 //   emit(stop->push(piece));
@@ -18,16 +18,16 @@ namespace tandem {
 
 class StopStrings {
  public:
-  // Stop strings must be valid UTF-8 and not empty. None at all is fine: everything passes.
+  // Stop strings must be valid UTF-8 and not empty. An empty list is fine: everything passes.
   static Result<StopStrings> create(std::vector<std::string> strings);
 
-  // Takes more text, and gives the text that is safe to show: what could still become a stop string is held back. Text
+  // Consumes text and returns the text that is safe to show: what could still become a stop string is held back. Text
   // that comes in whole characters goes out in whole characters. After a stop, everything is swallowed.
   std::string push(std::string_view text);
   // What was held back, when the text ends without a stop string.
   std::string flush();
-  // The stop string that ended the text: of all, the one that was complete first; of several at the same byte, the
-  // longest. How the text was cut into pieces makes no difference.
+  // The stop string that ended the text: the one that was complete first; of several at the same byte, the longest. How
+  // the text is cut into pieces makes no difference.
   const std::optional<std::string>& reached() const { return reached_; }
   // Forgets all text, for the next turn.
   void reset();

@@ -12,13 +12,13 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr uint32_t kInfinityBits = 0x7f800000u;
-// Below, 32512 / max|x| could overflow.
+// Below this, 32512 / max|x| could overflow.
 constexpr float kTiny = 1e-30f;
 
-// To the nearest integer, halves to even, for |x| < 2^22.
+// Rounds to the nearest integer, ties to even, for |x| < 2^22.
 float round_small(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 
-// The bits of the largest magnitude: kInfinityBits or more if the row is broken.
+// The bits of the largest magnitude: kInfinityBits or more if the row has a non-finite number.
 uint32_t max_magnitude_bits(std::span<const float> x) {
   uint32_t largest = 0;
   for (const float value : x) largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
@@ -27,9 +27,9 @@ uint32_t max_magnitude_bits(std::span<const float> x) {
 
 constexpr float kTop8 = 127.0f;
 
-// Calls put(i, code) with every code as a whole float up to `top`, and returns the scale.
+// Calls put(i, q) with each quantized value, a whole float up to `top` in magnitude, and returns the scale.
 template <typename Put>
-float each_code(std::span<const float> x, float top, Put put) {
+float quantize_each(std::span<const float> x, float top, Put put) {
   const uint32_t bits = max_magnitude_bits(x);
   if (bits == 0 || bits >= kInfinityBits) {
     for (size_t i = 0; i < x.size(); ++i) put(i, 0.0f);
@@ -58,35 +58,36 @@ ScaleAndMin range_of(std::span<const float> x) {
 }
 
 // A denormal scale is imprecise, hence the minimum.
-float code_u8(float x, ScaleAndMin range) { return round_small(std::min((x - range.min) / range.scale, 255.0f)); }
+float quantize_u8(float x, ScaleAndMin range) { return round_small(std::min((x - range.min) / range.scale, 255.0f)); }
 
-bool has_codes(ScaleAndMin range) { return range.scale > 0; }
+bool has_range(ScaleAndMin range) { return range.scale > 0; }
 
 }  // namespace
 
-float quantize_row_i8(std::span<const float> x, std::span<int8_t> codes) {
-  return each_code(x, kTop8, [&](size_t i, float code) { codes[i] = static_cast<int8_t>(code); });
+float quantize_row_i8(std::span<const float> x, std::span<int8_t> quantized) {
+  return quantize_each(x, kTop8, [&](size_t i, float q) { quantized[i] = static_cast<int8_t>(q); });
 }
 
 void fake_quantize_row_i8(std::span<float> row) {
-  const float scale = each_code(row, kTop8, [&](size_t i, float code) { row[i] = code; });
+  const float scale = quantize_each(row, kTop8, [&](size_t i, float q) { row[i] = q; });
   for (float& value : row) value *= scale;
 }
 
 void fake_quantize_row_i16(std::span<float> row) {
-  const float scale = each_code(row, kInt16Top, [&](size_t i, float code) { row[i] = code; });
+  const float scale = quantize_each(row, kInt16Top, [&](size_t i, float q) { row[i] = q; });
   for (float& value : row) value *= scale;
 }
 
-ScaleAndMin quantize_row_u8(std::span<const float> x, std::span<uint8_t> codes) {
+ScaleAndMin quantize_row_u8(std::span<const float> x, std::span<uint8_t> quantized) {
   const ScaleAndMin range = range_of(x);
-  for (size_t i = 0; i < x.size(); ++i) codes[i] = has_codes(range) ? static_cast<uint8_t>(code_u8(x[i], range)) : 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    quantized[i] = has_range(range) ? static_cast<uint8_t>(quantize_u8(x[i], range)) : 0;
   return range;
 }
 
 void fake_quantize_row_u8(std::span<float> row) {
   const ScaleAndMin range = range_of(row);
-  for (float& value : row) value = has_codes(range) ? range.scale * code_u8(value, range) + range.min : range.min;
+  for (float& value : row) value = has_range(range) ? range.scale * quantize_u8(value, range) + range.min : range.min;
 }
 
 float weight_scale(ScaleAndMin values) {
@@ -103,7 +104,7 @@ void fake_quantize_weights(std::span<double> weights, std::span<const ScaleAndMi
     }
     const double step = largest / double{kInt16Top};
     for (size_t i = begin; i < end; ++i) {
-      if (!(weights[i] > 0.0)) continue;  // Nothing, or not-a-number, which stays.
+      if (!(weights[i] > 0.0)) continue;  // Masked, or NaN, which stays.
       const double scale = double{weight_scale(values[i])};
       weights[i] = std::nearbyint(weights[i] * scale / step) * step / scale;
     }

@@ -31,12 +31,12 @@ void WeightMatrix::dequantize_row(int64_t row, float* out) const {
       for (int64_t c = 0; c < cols; ++c) out[c] = f32_from_bf16(half[base + c]);
       return;
     case WeightFormat::kI8:
-      for (int64_t c = 0; c < cols; ++c) out[c] = scales[row] * static_cast<float>(codes[base + c]);
+      for (int64_t c = 0; c < cols; ++c) out[c] = scales[row] * static_cast<float>(quantized[base + c]);
       return;
     case WeightFormat::kLpbq4: {
       const uint8_t* row_multipliers = multipliers.data() + row * blocks_per_row();
       for (int64_t c = 0; c < cols; ++c) {
-        out[c] = scales[row] * static_cast<float>(codes[base + c] * row_multipliers[c / block]);
+        out[c] = scales[row] * static_cast<float>(quantized[base + c] * row_multipliers[c / block]);
       }
       return;
     }

@@ -1,5 +1,5 @@
 // The one portable form of a weight matrix after quantization. Every back end starts from it: a CPU packs it into
-// panels, HTP takes codes, multipliers and scales as they are.
+// panels, HTP takes quantized values, multipliers and scales as they are.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ enum class WeightFormat : uint8_t {
   kF32 = 0,
   kF16 = 1,
   kBF16 = 2,
-  kI8 = 3,     // w = scale[row] * code, code in -127..127.
-  kLpbq4 = 4,  // w = scale[row] * multiplier[row, block] * code, code in -8..7, multiplier in 1..16.
+  kI8 = 3,     // w = scale[row] * q, q in -127..127.
+  kLpbq4 = 4,  // w = scale[row] * multiplier[row, block] * q, q in -8..7, multiplier in 1..16.
 };
 inline constexpr int kWeightFormatCount = 5;
 
@@ -31,12 +31,12 @@ struct WeightMatrix {
   int block = 0;                     // kLpbq4: inputs per block, 16, 32 or 64; the last block of a row may be short.
   std::vector<float> f32;            // kF32
   std::vector<uint16_t> half;        // kF16, kBF16
-  std::vector<int8_t> codes;         // kI8, kLpbq4: one code per byte.
+  std::vector<int8_t> quantized;     // kI8, kLpbq4: one value per byte.
   std::vector<uint8_t> multipliers;  // kLpbq4: [rows, blocks_per_row()]
   std::vector<float> scales;         // kI8, kLpbq4: [rows]
 
   int64_t blocks_per_row() const { return block == 0 ? 0 : (cols + block - 1) / block; }
-  // The value that the stored numbers stand for; one row, `out` holds cols floats.
+  // Dequantizes one row; `out` holds cols floats.
   void dequantize_row(int64_t row, float* out) const;
 };
 

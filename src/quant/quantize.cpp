@@ -15,9 +15,9 @@
 namespace tandem {
 namespace {
 
-// More elements than fit any machine; keeps every product of sizes below far from overflow.
+// More elements than fit any machine; keeps all products of sizes far from overflow.
 constexpr uint64_t kMaxElements = uint64_t{1} << 44;
-// Elements of one task of the thread pool: long against starting it, short against a matrix.
+// Elements per task of the thread pool: long compared to starting it, short compared to a matrix.
 constexpr int64_t kTaskElements = 1 << 16;
 
 // The largest magnitude that a format can hold.
@@ -32,7 +32,7 @@ float largest_of(WeightFormat format) {
   return 0;
 }
 
-// True if all are finite and none is larger than `limit`. Not-a-number and infinity have the largest bit patterns.
+// True if all are finite and none is larger than `limit`. NaN and infinity have the largest bit patterns.
 bool all_within(const float* values, int64_t count, float limit) {
   uint32_t largest = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -79,7 +79,7 @@ Status check_arguments(const float* values, int64_t rows, int64_t cols, const We
   return ok_status();
 }
 
-// Mean 1, and a floor: an input that calibration never saw active still has to be about right.
+// Mean 1, and a floor: an input that was never active in calibration still has to be about right.
 std::vector<float> normalized_importance(std::span<const float> importance) {
   constexpr float kFloor = 1e-3f;
   double sum = 0;
@@ -116,7 +116,7 @@ void search_rows(const float* values, int64_t begin, int64_t count, const float*
     task.cols = matrix.cols;
     task.block = matrix.block;
     task.importance = importance;
-    task.codes = matrix.codes.data() + row * matrix.cols;
+    task.quantized = matrix.quantized.data() + row * matrix.cols;
     task.scales = matrix.scales.data() + row;
     if (matrix.format == WeightFormat::kI8) {
       search_int8(task, scratch);
@@ -141,7 +141,7 @@ Result<WeightMatrix> quantize_matrix(const float* values, int64_t rows, int64_t 
   if (spec.format == WeightFormat::kF32) matrix.f32.resize(count);
   if (spec.format == WeightFormat::kF16 || spec.format == WeightFormat::kBF16) matrix.half.resize(count);
   if (is_quantized(spec.format)) {
-    matrix.codes.resize(count);
+    matrix.quantized.resize(count);
     matrix.scales.resize(static_cast<size_t>(rows));
   }
   if (spec.format == WeightFormat::kLpbq4) {

@@ -24,12 +24,12 @@ namespace {
 using Vec = float __attribute__((vector_size(kSearchLanes * sizeof(float))));
 using DoubleVec = double __attribute__((vector_size(kSearchLanes * sizeof(double))));
 
-constexpr float kLowCode = -8.0f;
-constexpr float kHighCode = 7.0f;
-// Rows' largest magnitude is at least 1, so no channel scale comes near this.
+constexpr float kLpbqLowest = -8.0f;
+constexpr float kLpbqHighest = 7.0f;
+// The largest magnitude of a row is at least 1, so no channel scale comes near this.
 constexpr float kBlockFloor = 0x1p-30f;
 
-// The points at which a block's error is looked at, relative to the scale that just clips nothing.
+// The scales at which a block's error is evaluated, relative to the smallest one that clips nothing.
 constexpr float kBlockRatios[] = {1.0f, 0.96f, 0.92f, 0.88f, 0.84f, 0.80f, 0.76f, 0.72f, 0.68f, 0.63f, 0.57f, 1.06f};
 constexpr int kBlockRatioCount = static_cast<int>(std::size(kBlockRatios));
 static_assert(kBlockRatioCount % 4 == 0);
@@ -43,17 +43,17 @@ constexpr int kInt8RatioCount = static_cast<int>(std::size(kInt8Ratios));
 static_assert(kInt8RatioCount % 4 == 0);
 constexpr int kInt8Refinements = 2;
 
-// Columns summed in float before a sum goes on in double.
+// Columns summed in float before the sum continues in double.
 constexpr int kInt8Chunk = 64;
 
-// What the vector code works on: kSearchLanes rows, transposed and scaled, padded with zeros to whole blocks.
+// The input of the vector code: kSearchLanes rows, transposed and scaled, zero-padded to whole blocks.
 struct Rows {
   const float* lanes = nullptr;       // [blocks * block][kSearchLanes]
   const float* importance = nullptr;  // Null, or [blocks * block].
   int64_t blocks = 0;
   int64_t block = 0;
   float* block_scale = nullptr;  // Two tables of [blocks][kSearchLanes]. LPBQ leaves the multipliers in the first.
-  int8_t* codes = nullptr;       // [blocks * block][kSearchLanes]
+  int8_t* quantized = nullptr;   // [blocks * block][kSearchLanes]
 };
 struct Found {
   float scales[kSearchLanes] = {};
@@ -86,12 +86,12 @@ Search choose([[maybe_unused]] Search fast, Search portable) {
   return portable;
 }
 
-// Transposes and scales the rows, searches, and writes codes, multipliers and scales where they belong.
+// Transposes and scales the rows, searches, and writes quantized values, multipliers and scales to their destinations.
 void run(const SearchTask& task, SearchScratch& scratch, int block, Search search) {
   const int64_t blocks = (task.cols + block - 1) / block;
   const int64_t padded = blocks * block;
   scratch.lanes.assign(static_cast<size_t>(padded * kSearchLanes), 0.0f);
-  scratch.codes.resize(static_cast<size_t>(padded * kSearchLanes));
+  scratch.quantized.resize(static_cast<size_t>(padded * kSearchLanes));
   scratch.block_scale.resize(static_cast<size_t>(2 * blocks * kSearchLanes));
   if (task.importance != nullptr) {
     scratch.importance.assign(static_cast<size_t>(padded), 0.0f);
@@ -121,14 +121,14 @@ void run(const SearchTask& task, SearchScratch& scratch, int block, Search searc
   rows.blocks = blocks;
   rows.block = block;
   rows.block_scale = scratch.block_scale.data();
-  rows.codes = scratch.codes.data();
+  rows.quantized = scratch.quantized.data();
   Found found;
   search(rows, found);
 
   for (int64_t r = 0; r < task.rows; ++r) {
-    int8_t* codes = task.codes + r * task.cols;
-    for (int64_t c = 0; c < task.cols; ++c) codes[c] = scratch.codes[static_cast<size_t>(c * kSearchLanes + r)];
-    // A row of zeros has codes 0 at any scale; back ends want a positive one.
+    int8_t* quantized = task.quantized + r * task.cols;
+    for (int64_t c = 0; c < task.cols; ++c) quantized[c] = scratch.quantized[static_cast<size_t>(c * kSearchLanes + r)];
+    // A row of zeros quantizes to 0 at any scale; back ends want a positive one.
     task.scales[r] = is_zero[r] ? kSmallestQuantizable : std::ldexp(found.scales[r], exponents[r]);
     if (task.multipliers == nullptr) continue;
     for (int64_t b = 0; b < blocks; ++b) {

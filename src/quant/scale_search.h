@@ -1,5 +1,4 @@
-// The search for the scales of int8 and LPBQ rows: the inner part of quantize_matrix(), for rows already known to be
-// good.
+// The scale search for int8 and LPBQ rows: the inner part of quantize_matrix(), for rows already validated.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +9,14 @@ namespace tandem {
 // Rows searched side by side, one to a vector lane. Every lane computes as if it were alone.
 inline constexpr int kSearchLanes = 8;
 
-// Up to kSearchLanes rows in, their codes and scales out. `importance` is null or has `cols` numbers > 0.
+// Up to kSearchLanes rows in, their quantized values and scales out. `importance` is null or has `cols` numbers > 0.
 struct SearchTask {
   const float* values = nullptr;  // [rows, cols]; finite, at most kLargestQuantizable.
   int64_t rows = 0;               // 1..kSearchLanes
   int64_t cols = 0;
   int block = 0;  // LPBQ only.
   const float* importance = nullptr;
-  int8_t* codes = nullptr;         // [rows, cols]
+  int8_t* quantized = nullptr;     // [rows, cols]
   uint8_t* multipliers = nullptr;  // [rows, blocks]; LPBQ only.
   float* scales = nullptr;         // [rows]
 };
@@ -27,13 +26,13 @@ struct SearchScratch {
   std::vector<float> lanes;        // [padded cols][kSearchLanes]
   std::vector<float> importance;   // [padded cols]
   std::vector<float> block_scale;  // [blocks][kSearchLanes]
-  std::vector<int8_t> codes;       // [padded cols][kSearchLanes]
+  std::vector<int8_t> quantized;   // [padded cols][kSearchLanes]
 };
 
 void search_lpbq4(const SearchTask& task, SearchScratch& scratch);
 void search_int8(const SearchTask& task, SearchScratch& scratch);
 
-// The same without the instruction sets that are chosen at run time; for tests, which demand equal results.
+// The same without run-time dispatch; for tests, which demand equal results.
 void search_lpbq4_portable(const SearchTask& task, SearchScratch& scratch);
 void search_int8_portable(const SearchTask& task, SearchScratch& scratch);
 

@@ -1,15 +1,15 @@
 // The body of scale_search.cpp, which includes this once per instruction set, each time inside another namespace and
 // with TANDEM_SEARCH_TARGET saying what every function is compiled for. Hence no include guard and no #include here.
 //
-// One row of the matrix per vector lane, so no lane ever depends on another one and there are no sums across lanes.
-// Only adds, multiplies, divides and comparisons are used, and no target here has fused multiply-add: all instruction
-// sets give the same bits. Rows come scaled by a power of two so that their largest magnitude lies in [1, 2).
+// One matrix row per vector lane, so no lane depends on another and there are no sums across lanes. Only adds,
+// multiplies, divides and comparisons are used, and no target here has fused multiply-add: all instruction sets give
+// the same bits. Rows come scaled by a power of two so that their largest magnitude is in [1, 2).
 
 #define TANDEM_SEARCH_INLINE [[gnu::always_inline]] TANDEM_SEARCH_TARGET static inline
 
 TANDEM_SEARCH_INLINE Vec broadcast(float x) { return Vec{x, x, x, x, x, x, x, x}; }
 #if defined(TANDEM_SEARCH_AVX2)
-// What the expressions below mean, but gcc 12 makes a comparison and a blend of those: half the speed of the search.
+// Equivalent to the expressions below, which gcc 12 compiles to a comparison and a blend: half the speed of the search.
 TANDEM_SEARCH_INLINE Vec vmin(const Vec& a, const Vec& b) { return _mm256_min_ps(a, b); }
 TANDEM_SEARCH_INLINE Vec vmax(const Vec& a, const Vec& b) { return _mm256_max_ps(a, b); }
 #else
@@ -19,7 +19,7 @@ TANDEM_SEARCH_INLINE Vec vmax(const Vec& a, const Vec& b) { return a > b ? a : b
 TANDEM_SEARCH_INLINE Vec clamp(const Vec& x, float low, float high) {
   return vmin(vmax(x, broadcast(low)), broadcast(high));
 }
-// To the nearest integer, halves to even, for |x| < 2^22: adding 1.5 * 2^23 leaves no room for a fraction.
+// Rounds to the nearest integer, ties to even, for |x| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction.
 TANDEM_SEARCH_INLINE Vec round_small(const Vec& x) { return (x + broadcast(0x1.8p23f)) - broadcast(0x1.8p23f); }
 
 TANDEM_SEARCH_INLINE Vec load(const float* from) {
@@ -30,7 +30,7 @@ TANDEM_SEARCH_INLINE Vec load(const float* from) {
 TANDEM_SEARCH_INLINE void store(float* to, const Vec& x) { std::memcpy(to, &x, sizeof(x)); }
 TANDEM_SEARCH_INLINE DoubleVec widen(const Vec& x) { return __builtin_convertvector(x, DoubleVec); }
 
-// Lane by lane: the squared errors of `count` columns at kScales scales at once, in units of the scale squared.
+// Per lane: the squared errors of `count` columns at kScales scales at once, in units of the scale squared.
 template <bool kWeighted, int kScales>
 TANDEM_SEARCH_INLINE void squared_errors(const float* lanes, const float* importance, int64_t count, float low,
                                          float high, const Vec (&inverse)[kScales], Vec (&errors)[kScales]) {
@@ -49,8 +49,8 @@ TANDEM_SEARCH_INLINE void squared_errors(const float* lanes, const float* import
   }
 }
 
-// For given scales: sums for the least-squares best factor. With codes q, w ~ t * (multiplier * q) has its least error
-// at t = sum(w * multiplier * q) / sum((multiplier * q)^2).
+// For given scales: sums for the least-squares factor. With quantized values q, the error of w ~ t * (multiplier * q)
+// is smallest at t = sum(w * multiplier * q) / sum((multiplier * q)^2).
 template <bool kWeighted>
 TANDEM_SEARCH_INLINE void least_squares_sums(const float* lanes, const float* importance, int64_t count, float low,
                                              float high, const Vec& inverse, const Vec& multiplier, DoubleVec& product,
@@ -72,7 +72,7 @@ TANDEM_SEARCH_INLINE void least_squares_sums(const float* lanes, const float* im
   square += widen(squares * multiplier * multiplier);
 }
 
-// product / square where that is a good positive scale, otherwise `fallback`.
+// product / square if that is a good positive scale, otherwise `fallback`.
 TANDEM_SEARCH_INLINE Vec least_squares_scale(const DoubleVec& product, const DoubleVec& square, const Vec& fallback) {
   Vec scale;
   for (int lane = 0; lane < kSearchLanes; ++lane) {
@@ -83,17 +83,17 @@ TANDEM_SEARCH_INLINE Vec least_squares_scale(const DoubleVec& product, const Dou
 }
 
 TANDEM_SEARCH_INLINE void write_quantized(const float* lanes, int64_t count, float low, float high, const Vec& inverse,
-                                          int8_t* codes) {
+                                          int8_t* quantized) {
   for (int64_t i = 0; i < count; ++i) {
     const Vec q = round_small(clamp(load(lanes + i * kSearchLanes) * inverse, low, high));
     for (int lane = 0; lane < kSearchLanes; ++lane) {
-      codes[i * kSearchLanes + lane] = static_cast<int8_t>(static_cast<int32_t>(q[lane]));
+      quantized[i * kSearchLanes + lane] = static_cast<int8_t>(static_cast<int32_t>(q[lane]));
     }
   }
 }
 
 // The best multiplier of one block for the channel scale `scale`, out of the three around target / scale and the one
-// next to `nearest` / scale, and its error.
+// nearest to `nearest` / scale, and its error.
 template <bool kWeighted>
 TANDEM_SEARCH_INLINE void best_multiplier(const float* lanes, const float* importance, int64_t count, const Vec& scale,
                                           const Vec& target, const Vec& nearest, Vec& multiplier, Vec& error) {
@@ -102,7 +102,7 @@ TANDEM_SEARCH_INLINE void best_multiplier(const float* lanes, const float* impor
                     vmin(centre + broadcast(1.0f), broadcast(16.0f)), round_small(clamp(nearest / scale, 1.0f, 16.0f))};
   Vec inverse[4], errors[4];
   for (int k = 0; k < 4; ++k) inverse[k] = broadcast(1.0f) / (scale * m[k]);
-  squared_errors<kWeighted>(lanes, importance, count, kLowCode, kHighCode, inverse, errors);
+  squared_errors<kWeighted>(lanes, importance, count, kLpbqLowest, kLpbqHighest, inverse, errors);
   for (int k = 0; k < 4; ++k) errors[k] *= (scale * m[k]) * (scale * m[k]);
   multiplier = m[0];
   error = errors[0];
@@ -112,7 +112,8 @@ TANDEM_SEARCH_INLINE void best_multiplier(const float* lanes, const float* impor
   }
 }
 
-// The best real scale of every block, and the one that clips nothing with 7 steps on either side (round to nearest).
+// The best real-valued scale of every block, and the one that clips nothing with 7 steps on either side (round to
+// nearest).
 template <bool kWeighted>
 TANDEM_SEARCH_INLINE void best_block_scales(const Rows& rows, float* best, float* nearest) {
   for (int64_t b = 0; b < rows.blocks; ++b) {
@@ -124,8 +125,8 @@ TANDEM_SEARCH_INLINE void best_block_scales(const Rows& rows, float* best, float
       low = vmin(low, w);
       high = vmax(high, w);
     }
-    // Code -8 has no counterpart: a block whose extreme is negative needs a smaller scale. The floor keeps inverses
-    // finite; blocks below it are zeros at multiplier 1 anyway.
+    // -8 has no counterpart: a block whose extreme is negative needs a smaller scale. The floor keeps inverses finite;
+    // blocks below it are zeros at multiplier 1 anyway.
     const Vec floor = broadcast(kBlockFloor);
     const Vec whole = vmax(vmax(high * broadcast(1.0f / 7.0f), low * broadcast(-1.0f / 8.0f)), floor);
     store(nearest + b * kSearchLanes, vmax(vmax(high, -low) * broadcast(1.0f / 7.0f), floor));
@@ -137,7 +138,7 @@ TANDEM_SEARCH_INLINE void best_block_scales(const Rows& rows, float* best, float
         scale[k] = whole * broadcast(kBlockRatios[group + k]);
         inverse[k] = broadcast(1.0f) / scale[k];
       }
-      squared_errors<kWeighted>(lanes, importance, rows.block, kLowCode, kHighCode, inverse, errors);
+      squared_errors<kWeighted>(lanes, importance, rows.block, kLpbqLowest, kLpbqHighest, inverse, errors);
       for (int k = 0; k < 4; ++k) {
         const Vec error = errors[k] * scale[k] * scale[k];
         best_scale = error < best_error ? scale[k] : best_scale;
@@ -161,7 +162,7 @@ TANDEM_SEARCH_INLINE void search_lpbq4_rows(const Rows& rows, Found& found) {
   }
 
   // Channel scales to try: around the one at which multiplier 16 gives the block with the largest scale its best; and
-  // that of round to nearest, so that the result is never worse than it.
+  // that of round to nearest, so that the result is never worse.
   Vec scales[kChannelRatioCount + 1];
   for (int j = 0; j < kChannelRatioCount; ++j) scales[j] = top * broadcast(kChannelRatios[j] / 16.0f);
   scales[kChannelRatioCount] = nearest_top * broadcast(1.0f / 16.0f);
@@ -186,7 +187,8 @@ TANDEM_SEARCH_INLINE void search_lpbq4_rows(const Rows& rows, Found& found) {
     }
   }
 
-  // Alternate: the best factor for these codes and multipliers, then the best multipliers and codes for that factor.
+  // Alternate: the best factor for these quantized values and multipliers, then the best multipliers and values for
+  // that factor.
   Vec trial = scale;
   for (int round = 0; round <= kLpbqRefinements; ++round) {
     DoubleVec trial_total = {}, product = {}, square = {};
@@ -198,7 +200,7 @@ TANDEM_SEARCH_INLINE void search_lpbq4_rows(const Rows& rows, Found& found) {
                                  load(nearest + b * kSearchLanes), multiplier, error);
       trial_total += widen(error);
       if (round == kLpbqRefinements) continue;
-      least_squares_sums<kWeighted>(lanes, importance, rows.block, kLowCode, kHighCode,
+      least_squares_sums<kWeighted>(lanes, importance, rows.block, kLpbqLowest, kLpbqHighest,
                                     broadcast(1.0f) / (trial * multiplier), multiplier, product, square);
     }
     for (int lane = 0; lane < kSearchLanes; ++lane) {
@@ -216,8 +218,8 @@ TANDEM_SEARCH_INLINE void search_lpbq4_rows(const Rows& rows, Found& found) {
     best_multiplier<kWeighted>(lanes, importance, rows.block, scale, load(best + b * kSearchLanes),
                                load(nearest + b * kSearchLanes), multiplier, error);
     store(best + b * kSearchLanes, multiplier);
-    write_quantized(lanes, rows.block, kLowCode, kHighCode, broadcast(1.0f) / (scale * multiplier),
-                    rows.codes + b * rows.block * kSearchLanes);
+    write_quantized(lanes, rows.block, kLpbqLowest, kLpbqHighest, broadcast(1.0f) / (scale * multiplier),
+                    rows.quantized + b * rows.block * kSearchLanes);
   }
   store(found.scales, scale);
 }
@@ -279,7 +281,7 @@ TANDEM_SEARCH_INLINE void search_int8_rows(const Rows& rows, Found& found) {
       scale[lane] = trial[lane];
     }
   }
-  write_quantized(rows.lanes, rows.blocks * rows.block, -127.0f, 127.0f, broadcast(1.0f) / scale, rows.codes);
+  write_quantized(rows.lanes, rows.blocks * rows.block, -127.0f, 127.0f, broadcast(1.0f) / scale, rows.quantized);
   store(found.scales, scale);
 }
 

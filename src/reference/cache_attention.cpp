@@ -31,13 +31,13 @@ std::vector<float> mask_by_slot(const CacheAttention& work) {
   return by_slot;
 }
 
-// Keys and values of one KV head, as far as anybody sees them.
+// Keys and values of one KV head, up to the last visible slot.
 struct HeadRows {
   std::vector<float> keys, values;
   std::vector<ScaleAndMin> encodings;  // Of the values, for QuantizedAttention.
 };
 
-// One query of one head. `query` is changed.
+// One query of one head. `query` is modified.
 void attend(const CacheAttention& work, std::span<float> query, const HeadRows& head, const float* mask,
             std::vector<float>& scores, float* result) {
   const ir::OpAttributes& a = work.attributes;
@@ -73,7 +73,7 @@ void attend(const CacheAttention& work, std::span<float> query, const HeadRows& 
 void attend_cache(const CacheAttention& work, float* y, ThreadPool& pool) {
   const int64_t dim = work.attributes.head_dim, group = work.width / dim / work.kv_heads, slots = work.keys.slots;
   const std::vector<float> mask = mask_by_slot(work);
-  // Slots beyond the last visible one are never looked at.
+  // Slots after the last visible one are never read.
   int64_t seen = 0;
   for (int64_t i = 0; i < work.tokens * slots; ++i) {
     if (mask[static_cast<size_t>(i)] != kMasked) seen = std::max(seen, i % slots + 1);
@@ -85,7 +85,7 @@ void attend_cache(const CacheAttention& work, float* y, ThreadPool& pool) {
     for (int64_t j = 0; j < seen; ++j) {
       work.keys.load(kv_head, j, head.keys.data() + j * dim);
       work.values.load(kv_head, j, head.values.data() + j * dim);
-      if (work.codes) head.encodings.push_back(work.values.encoding(kv_head, j));
+      if (work.quantized) head.encodings.push_back(work.values.encoding(kv_head, j));
     }
     std::vector<float> scores(static_cast<size_t>(seen)), query(static_cast<size_t>(dim));
     for (int64_t n = 0; n < work.tokens; ++n) {

@@ -19,11 +19,11 @@ struct CacheAttention {
   int64_t width = 0;
   int64_t context = 0;
   int64_t kv_heads = 0;
-  bool codes = false;  // As QuantizedAttention.
+  bool quantized = false;  // As in QuantizedAttention.
   ir::OpAttributes attributes;
 };
 
-// y is like q. A query that sees nothing (padding) gives zeros.
+// y is laid out like q. A query that sees nothing (padding) gives zeros.
 void attend_cache(const CacheAttention& work, float* y, ThreadPool& pool);
 
 }  // namespace tandem

@@ -49,7 +49,7 @@ class Interpreter {
       }
       Status status = run_op();
       for (const TensorId id : op_->outputs) {
-        if (status.ok()) status = settle(id);
+        if (status.ok()) status = round_output(id);
       }
       if (!status.ok()) return with_context(std::move(status).error(), "op {} ({})", i, op_kind_name(op_->kind));
       for (const TensorId id : op_->inputs) {
@@ -68,7 +68,7 @@ class Interpreter {
     return last;
   }
 
-  // Numbers that the caller gave, as floats: the hidden state of a part of a model, a mask that is added as it is.
+  // The caller's inputs as floats: the hidden state of a part of a model, a mask that is added as it is.
   void read_io(TensorId id) {
     const Tensor& tensor = graph_.at(id);
     auto& values = values_[static_cast<size_t>(id)];
@@ -80,8 +80,8 @@ class Interpreter {
                    static_cast<int64_t>(values.size()), values.data());
   }
 
-  // An op's output becomes what its dtype can hold.
-  Status settle(TensorId id) {
+  // Rounds an op's output to what its dtype can represent.
+  Status round_output(TensorId id) {
     const Tensor& tensor = graph_.at(id);
     auto& values = values_[static_cast<size_t>(id)];
     if (observer_) TANDEM_TRY(observer_(*op_, tensor, values));
@@ -233,7 +233,7 @@ class Interpreter {
     const int32_t* rows = bound<int32_t>(0);
     for (int64_t n = 0; n < graph_.tokens; ++n) {
       const bool is_long = !long_frequency.empty() && rows[n] >= graph_.context;
-      // Padding has position -1 and is turned by nothing.
+      // Padding has position -1 and is not rotated.
       const auto position = static_cast<float>(std::max<int64_t>(rows[n] - (is_long ? graph_.context : 0), 0));
       for (size_t i = 0; i < frequency.size(); ++i) {
         const float angle = position * (is_long ? long_frequency : frequency)[i];
@@ -281,7 +281,7 @@ class Interpreter {
                   .width = width(0),
                   .context = graph_.context,
                   .kv_heads = in(1).shape[0],
-                  .codes = op_->kind == OpKind::kQuantizedAttention,
+                  .quantized = op_->kind == OpKind::kQuantizedAttention,
                   .attributes = op_->attributes},
                  y(), pool_);
     return ok_status();
@@ -319,7 +319,7 @@ class Interpreter {
     return ok_status();
   }
 
-  // The candidates of a row, largest first, and of equal logits the first.
+  // The indices of the largest logits of a row, largest first, and the first of equal logits.
   static std::vector<int64_t> largest_of(std::span<const float> logits, int64_t count) {
     std::vector<int64_t> order(logits.size());
     std::iota(order.begin(), order.end(), 0);

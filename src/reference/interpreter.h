@@ -1,9 +1,9 @@
 // A plain interpreter of graphs in float: the oracle that every back end is compared with.
 //
-// It does what the graph says, one op at a time, and nothing else. A graph whose weights have formats, whose linear
-// layers quantize their input and whose caches are f16 or u8 is computed with fake quantization: numbers are rounded to
-// what the format can hold, and then the sums are made in float. An activation that is f16, or an integer with an
-// encoding, is rounded to what that can hold as soon as it is computed.
+// It executes the graph one op at a time, and nothing else. A graph whose weights have formats, whose linear layers
+// quantize their input and whose caches are f16 or u8 is computed with fake quantization: numbers are rounded to what
+// the format can represent, and sums are computed in float. An activation that is f16, or an integer with an encoding,
+// is rounded as soon as it is computed.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace tandem {
 
-// Sees what an op has computed, before it is rounded. An error ends the run.
+// Sees the output of an op before it is rounded. An error ends the run.
 using OpObserver = std::function<Status(const ir::Op& op, const ir::Tensor& output, std::span<const float> values)>;
 
 // The graphs must be verified. The provider and the pool must outlive the program.

@@ -1,4 +1,4 @@
-// Rows of a KV cache in any of its dtypes, one number at a time: what kernels do with vectors.
+// Rows of a KV cache in any of its dtypes, one number at a time: the reference of the vectorized kernels.
 #pragma once
 
 #include <cstdint>

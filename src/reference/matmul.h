@@ -1,5 +1,5 @@
 // The interpreter's matrix product: blocked and vectorized, so that calibrating a model of a billion weights takes
-// minutes and not hours. Sums run over 16 lanes, which is also a little more exact than one after another.
+// minutes and not hours. Sums run over 16 lanes, which is also slightly more accurate than a sequential sum.
 #pragma once
 
 #include <cstdint>

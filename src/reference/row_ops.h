@@ -13,10 +13,10 @@ inline float gelu_tanh(float v) {
   return 0.5f * v * (1.0f + std::tanh(kRoot * (v + 0.044715f * v * v * v)));
 }
 
-// No limit if it is 0.
+// 0: no limit.
 inline float softcap(float v, float limit) { return limit > 0.0f ? limit * std::tanh(v / limit) : v; }
 
-// Each group of weight's length on its own.
+// Normalizes each group of weight.size() numbers on its own.
 void rms_norm_rows(const float* x, int64_t groups, std::span<const float> weight, float weight_offset, float eps,
                    float* y);
 void layer_norm_rows(const float* x, int64_t rows, std::span<const float> weight, std::span<const float> bias,
@@ -26,7 +26,7 @@ struct RopeShape {
   int64_t rows = 0;
   int64_t width = 0;  // Of a row: all heads.
   int64_t head_dim = 0;
-  int64_t half = 0;  // Pairs that are rotated in each head.
+  int64_t half = 0;  // Rotated pairs in each head.
   bool interleaved = false;
 };
 // In place; cos and sin are [rows, half].

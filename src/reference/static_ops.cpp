@@ -33,7 +33,7 @@ void multiply_heads(const HeadsView& a, const HeadsView& b, bool transpose_b, fl
       }
       right = turned.data();
     }
-    // The heads of a group stand one under another: one product does them all.
+    // The heads of a group are stacked vertically: one product computes them all.
     const int64_t first = shared * group;
     matmul_block(a.data + first * rows * inner, group * rows, right, columns, inner, y + first * rows * columns,
                  columns);

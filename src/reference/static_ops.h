@@ -1,4 +1,4 @@
-// The interpreter's attention with fixed graphs: heads apart, a product over slots and rows, softmax.
+// The interpreter's attention in static graphs: split heads, a product over slots and rows, softmax.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tandem {
 
 // [rows, heads * size] to [heads, rows, size].
 void split_heads(const float* from, int64_t rows, int64_t heads, int64_t size, float* to);
-// And back.
+// The inverse.
 void join_heads(const float* from, int64_t rows, int64_t heads, int64_t size, float* to);
 
 // A tensor [heads, rows, width], or [rows, width].
@@ -22,15 +22,15 @@ struct HeadsView {
 // y[h] = a[h] * b[h / group], or with b transposed; group is the number of a's heads for one of b's.
 void multiply_heads(const HeadsView& a, const HeadsView& b, bool transpose_b, float* y, ThreadPool& pool);
 
-// Columns of the same rows.
+// Columns of a matrix.
 struct ColumnsView {
   const float* data = nullptr;
   int64_t width = 0;
 };
-// The parts beside each other, in each of `rows` rows.
+// Concatenates the parts in each of `rows` rows.
 void concat_columns(std::span<const ColumnsView> parts, int64_t rows, float* y);
 
-// The part of `whole` along `axis` from `begin` on that has the shape `part`.
+// The part of `whole` from `begin` on along `axis`, of shape `part`.
 void slice_axis(const HeadsView& whole, const std::vector<int64_t>& part, int32_t axis, int64_t begin, float* y);
 
 // Softmax of factor * x in each row; y may be x. A row of -infinity gives zeros.

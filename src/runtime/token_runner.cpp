@@ -118,7 +118,7 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
     const size_t first = wanted == Logits::kAll ? 0 : is_last && wanted != Logits::kNone ? count - 1 : count;
     bindings.first_row = static_cast<int64_t>(first);
     bindings.rows = static_cast<int64_t>(count - first);
-    bindings.best = is_last && wanted == Logits::kArgmax ? &best_ : nullptr;
+    bindings.argmax = is_last && wanted == Logits::kArgmax ? &best_ : nullptr;
     // Whatever becomes of the call, slots of these positions may have been written.
     written_ = std::max(written_, position_ + static_cast<int64_t>(count));
     TANDEM_TRY(context_->run(method.index, bindings));

@@ -150,7 +150,7 @@ TEST(WeightMatrix, FloatFormats) {
 
 TEST(WeightMatrix, Int8HasAScalePerRow) {
   WeightMatrix matrix = matrix_of(WeightFormat::kI8, 2, 2);
-  matrix.codes = {127, -127, 1, 0};
+  matrix.quantized = {127, -127, 1, 0};
   matrix.scales = {0.5f, 0.25f};
   EXPECT_EQ(row_of(matrix, 0), (std::vector<float>{63.5f, -63.5f}));
   EXPECT_EQ(row_of(matrix, 1), (std::vector<float>{0.25f, 0.0f}));
@@ -159,10 +159,10 @@ TEST(WeightMatrix, Int8HasAScalePerRow) {
 TEST(WeightMatrix, LpbqHasAMultiplierPerBlockAndAShortLastBlock) {
   WeightMatrix matrix = matrix_of(WeightFormat::kLpbq4, 2, 20, 16);
   ASSERT_EQ(matrix.blocks_per_row(), 2);
-  matrix.codes.assign(40, 1);
-  matrix.codes[0] = -8;
-  matrix.codes[19] = 7;
-  matrix.codes[20] = 7;
+  matrix.quantized.assign(40, 1);
+  matrix.quantized[0] = -8;
+  matrix.quantized[19] = 7;
+  matrix.quantized[20] = 7;
   matrix.multipliers = {16, 3, 1, 2};
   matrix.scales = {0.5f, 2.0f};
   const std::vector<float> first = row_of(matrix, 0), second = row_of(matrix, 1);

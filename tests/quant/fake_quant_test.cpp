@@ -21,9 +21,9 @@ std::vector<float> random_row(size_t size, float spread, unsigned seed) {
 TEST(FakeQuantI8, KnownCodes) {
   // Scale 1: codes are the values, halves to even.
   std::vector<float> row = {127.0f, -127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 3.49f, 0.0f};
-  std::vector<int8_t> codes(row.size());
-  EXPECT_EQ(quantize_row_i8(row, codes), 1.0f);
-  EXPECT_EQ(codes, (std::vector<int8_t>{127, -127, 0, 2, 2, 0, -2, 3, 0}));
+  std::vector<int8_t> quantized(row.size());
+  EXPECT_EQ(quantize_row_i8(row, quantized), 1.0f);
+  EXPECT_EQ(quantized, (std::vector<int8_t>{127, -127, 0, 2, 2, 0, -2, 3, 0}));
   fake_quantize_row_i8(row);
   EXPECT_EQ(row, (std::vector<float>{127, -127, 0, 2, 2, 0, -2, 3, 0}));
 }
@@ -35,12 +35,12 @@ TEST(FakeQuantI8, StaysWithinHalfAStepAtAnyMagnitude) {
     for (const float value : row) largest = std::max(largest, std::fabs(value));
     std::vector<float> got = row;
     fake_quantize_row_i8(got);
-    std::vector<int8_t> codes(row.size());
-    const float scale = quantize_row_i8(row, codes);
+    std::vector<int8_t> quantized(row.size());
+    const float scale = quantize_row_i8(row, quantized);
     for (size_t i = 0; i < row.size(); ++i) {
       EXPECT_NEAR(got[i], row[i], largest / 127 * 0.501f + 1e-44f) << spread;
-      EXPECT_EQ(got[i], scale * static_cast<float>(codes[i]));
-      EXPECT_GE(codes[i], -127);
+      EXPECT_EQ(got[i], scale * static_cast<float>(quantized[i]));
+      EXPECT_GE(quantized[i], -127);
     }
   }
 }
@@ -91,11 +91,11 @@ TEST(FakeQuantI16, StaysWithinHalfAStepAtAnyMagnitude) {
 
 TEST(FakeQuantU8, KnownCodes) {
   std::vector<float> row = {-5.0f, 250.0f, -4.5f, -3.5f, 0.0f, 249.4f};
-  std::vector<uint8_t> codes(row.size());
-  const ScaleAndMin range = quantize_row_u8(row, codes);
+  std::vector<uint8_t> quantized(row.size());
+  const ScaleAndMin range = quantize_row_u8(row, quantized);
   EXPECT_EQ(range.scale, 1.0f);
   EXPECT_EQ(range.min, -5.0f);
-  EXPECT_EQ(codes, (std::vector<uint8_t>{0, 255, 0, 2, 5, 254}));
+  EXPECT_EQ(quantized, (std::vector<uint8_t>{0, 255, 0, 2, 5, 254}));
   fake_quantize_row_u8(row);
   EXPECT_EQ(row, (std::vector<float>{-5, 250, -5, -3, 0, 249}));
 }
@@ -106,12 +106,12 @@ TEST(FakeQuantU8, StaysWithinHalfAStepAtAnyMagnitude) {
     const auto [low, high] = std::minmax_element(row.begin(), row.end());
     std::vector<float> got = row;
     fake_quantize_row_u8(got);
-    std::vector<uint8_t> codes(row.size());
-    const ScaleAndMin range = quantize_row_u8(row, codes);
+    std::vector<uint8_t> quantized(row.size());
+    const ScaleAndMin range = quantize_row_u8(row, quantized);
     const float step = (*high - *low) / 255;
     for (size_t i = 0; i < row.size(); ++i) {
       EXPECT_NEAR(got[i], row[i], step * 0.502f + (spread < 1e-37f ? 255 * 1.5e-45f : 0)) << spread;
-      EXPECT_EQ(got[i], range.scale * static_cast<float>(codes[i]) + range.min);
+      EXPECT_EQ(got[i], range.scale * static_cast<float>(quantized[i]) + range.min);
     }
   }
 }

@@ -56,10 +56,10 @@ TEST(MakeEncoding, ZeroIsExactAndTheRangeIsCovered) {
           ASSERT_LE(span, std::max(wanted, kSmallestSpan) * 1.00001);
         }
         const float zero = 0.0f;
-        uint16_t code = 0;
+        uint16_t q = 0;
         float back = 1.0f;
-        ir::encode_row(dtype, e, &zero, 1, &code);
-        ir::decode_row(dtype, e, &code, 1, &back);
+        ir::encode_row(dtype, e, &zero, 1, &q);
+        ir::decode_row(dtype, e, &q, 1, &back);
         ASSERT_EQ(back, 0.0f);
       }
     }

@@ -52,11 +52,11 @@ ir::Encoding encoding_of(DType dtype, float low, float high, bool symmetric = fa
 
 // What the run time's own encoder and decoder make of the values.
 double true_error(std::span<const float> values, DType dtype, const ir::Encoding& encoding) {
-  std::vector<uint16_t> codes(values.size());
+  std::vector<uint16_t> quantized(values.size());
   std::vector<float> back(values.size());
   const auto count = static_cast<int64_t>(values.size());
-  ir::encode_row(dtype, encoding, values.data(), count, codes.data());
-  ir::decode_row(dtype, encoding, codes.data(), count, back.data());
+  ir::encode_row(dtype, encoding, values.data(), count, quantized.data());
+  ir::decode_row(dtype, encoding, quantized.data(), count, back.data());
   double sum = 0.0;
   for (size_t i = 0; i < values.size(); ++i) sum += std::pow(static_cast<double>(values[i]) - back[i], 2);
   return sum;

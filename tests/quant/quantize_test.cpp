@@ -35,7 +35,7 @@ std::string refusal(const Matrix& matrix, const WeightSpec& spec, const Quantize
 }
 
 void expect_same(const WeightMatrix& a, const WeightMatrix& b) {
-  EXPECT_EQ(a.codes, b.codes);
+  EXPECT_EQ(a.quantized, b.quantized);
   EXPECT_EQ(a.multipliers, b.multipliers);
   EXPECT_EQ(a.scales, b.scales);
 }
@@ -82,10 +82,10 @@ TEST(Lpbq4, IsWellFormedAndNeverWorseThanRoundToNearest) {
         const WeightMatrix nearest = testing::nearest_lpbq4(matrix, block);
         ASSERT_EQ(got.format, WeightFormat::kLpbq4);
         ASSERT_EQ(got.block, block);
-        ASSERT_EQ(got.codes.size(), matrix.values.size());
+        ASSERT_EQ(got.quantized.size(), matrix.values.size());
         ASSERT_EQ(got.scales.size(), static_cast<size_t>(size.rows));
         ASSERT_EQ(got.multipliers.size(), static_cast<size_t>(size.rows * got.blocks_per_row()));
-        for (const int8_t code : got.codes) ASSERT_TRUE(code >= -8 && code <= 7) << int{code};
+        for (const int8_t q : got.quantized) ASSERT_TRUE(q >= -8 && q <= 7) << int{q};
         for (const uint8_t multiplier : got.multipliers) ASSERT_TRUE(multiplier >= 1 && multiplier <= 16);
         for (int64_t r = 0; r < size.rows; ++r) {
           ASSERT_TRUE(got.scales[static_cast<size_t>(r)] > 0 && std::isfinite(got.scales[static_cast<size_t>(r)]));
@@ -119,7 +119,7 @@ TEST(Lpbq4, EveryCodeIsTheNearest) {
     const float step = got.scales[static_cast<size_t>(r)] *
                        static_cast<float>(got.multipliers[static_cast<size_t>(r * got.blocks_per_row() + b)]);
     const float exact = std::clamp(matrix.values[static_cast<size_t>(i)] / step, -8.0f, 7.0f);
-    EXPECT_NEAR(got.codes[static_cast<size_t>(i)], exact, 0.5001f);
+    EXPECT_NEAR(got.quantized[static_cast<size_t>(i)], exact, 0.5001f);
   }
 }
 
@@ -137,14 +137,14 @@ TEST(Lpbq4, IsLosslessOnItsOwnGrid) {
       original.multipliers.push_back(b == 2 ? 16 : static_cast<uint8_t>(1 + random() % 16));
     }
     for (int64_t c = 0; c < original.cols; ++c) {
-      const int code = c % 8 == 0 ? -8 : static_cast<int>(random() % 16) - 8;
-      original.codes.push_back(static_cast<int8_t>(code));
+      const int q = c % 8 == 0 ? -8 : static_cast<int>(random() % 16) - 8;
+      original.quantized.push_back(static_cast<int8_t>(q));
     }
   }
-  Matrix matrix{original.rows, original.cols, std::vector<float>(original.codes.size())};
+  Matrix matrix{original.rows, original.cols, std::vector<float>(original.quantized.size())};
   for (int64_t r = 0; r < original.rows; ++r) original.dequantize_row(r, matrix.values.data() + r * original.cols);
   const WeightMatrix got = quantize(matrix, {WeightFormat::kLpbq4, 32});
-  EXPECT_EQ(got.codes, original.codes);
+  EXPECT_EQ(got.quantized, original.quantized);
   EXPECT_EQ(got.multipliers, original.multipliers);
   EXPECT_GT(sqnr_db(matrix.values.data(), got), 110);
 }
@@ -157,7 +157,7 @@ TEST(Int8, IsWellFormedAndNeverWorseThanRoundToNearest) {
       const WeightMatrix nearest = testing::nearest_int8(matrix);
       EXPECT_EQ(got.block, 0);
       EXPECT_TRUE(got.multipliers.empty());
-      for (const int8_t code : got.codes) ASSERT_GE(code, -127);
+      for (const int8_t q : got.quantized) ASSERT_GE(q, -127);
       for (int64_t r = 0; r < size.rows; ++r) {
         ASSERT_TRUE(got.scales[static_cast<size_t>(r)] > 0 && std::isfinite(got.scales[static_cast<size_t>(r)]));
         EXPECT_LE(row_error(matrix, got, r), row_error(matrix, nearest, r) * (1 + 1e-5) + 1e-15)
@@ -191,7 +191,7 @@ TEST(Quantize, DependsOnNeitherThreadsNorChunks) {
         const auto first = matrix.values.begin() + begin * matrix.cols;
         const Matrix part{rows, matrix.cols, {first, first + rows * matrix.cols}};
         const WeightMatrix some = quantize(part, spec, {}, 2);
-        joined.codes.insert(joined.codes.end(), some.codes.begin(), some.codes.end());
+        joined.quantized.insert(joined.quantized.end(), some.quantized.begin(), some.quantized.end());
         joined.multipliers.insert(joined.multipliers.end(), some.multipliers.begin(), some.multipliers.end());
         joined.scales.insert(joined.scales.end(), some.scales.begin(), some.scales.end());
       }
@@ -212,7 +212,7 @@ TEST(Quantize, InstructionSetsAgreeToTheBit) {
         WeightMatrix results[2];
         for (int portable = 0; portable < 2; ++portable) {
           WeightMatrix& out = results[portable];
-          out.codes.resize(8000);
+          out.quantized.resize(8000);
           out.scales.resize(8);
           if (block > 0) out.multipliers.resize(static_cast<size_t>(8 * ((1000 + block - 1) / block)));
           SearchTask task{matrix.values.data(),
@@ -220,7 +220,7 @@ TEST(Quantize, InstructionSetsAgreeToTheBit) {
                           1000,
                           block,
                           weights,
-                          out.codes.data(),
+                          out.quantized.data(),
                           block > 0 ? out.multipliers.data() : nullptr,
                           out.scales.data()};
           SearchScratch scratch;
@@ -242,7 +242,7 @@ TEST(Quantize, DoesNotCareAboutTheMagnitude) {
       Matrix scaled = matrix;
       for (float& value : scaled.values) value = std::ldexp(value, exponent);
       const WeightMatrix got = quantize(scaled, {format, 16});
-      EXPECT_EQ(got.codes, plain.codes);
+      EXPECT_EQ(got.quantized, plain.quantized);
       EXPECT_EQ(got.multipliers, plain.multipliers);
       for (size_t r = 0; r < 8; ++r) EXPECT_EQ(got.scales[r], std::ldexp(plain.scales[r], exponent));
       std::vector<float> row(96);
@@ -260,8 +260,8 @@ TEST(Quantize, ZeroAndVanishingRowsBecomeZerosWithAPositiveScale) {
     std::fill_n(matrix.values.begin() + 200, 100, 1e-42f);
     std::fill_n(matrix.values.begin() + 32, 32, 0.0f);  // One block of the first row.
     const WeightMatrix got = quantize(matrix, {format, 32});
-    for (size_t i = 100; i < 300; ++i) EXPECT_EQ(got.codes[i], 0);
-    for (size_t i = 32; i < 64; ++i) EXPECT_EQ(got.codes[i], 0);
+    for (size_t i = 100; i < 300; ++i) EXPECT_EQ(got.quantized[i], 0);
+    for (size_t i = 32; i < 64; ++i) EXPECT_EQ(got.quantized[i], 0);
     for (const float scale : got.scales) EXPECT_TRUE(scale > 0 && std::isfinite(scale));
     for (const uint8_t multiplier : got.multipliers) EXPECT_TRUE(multiplier >= 1 && multiplier <= 16);
     EXPECT_EQ(got.scales[3], before.scales[3]);  // The neighbours do not notice.

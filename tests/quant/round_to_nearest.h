@@ -58,7 +58,7 @@ inline WeightMatrix nearest_lpbq4(const Matrix& matrix, int block) {
     }
     for (int64_t c = 0; c < matrix.cols; ++c) {
       const float step = scale * static_cast<float>(out.multipliers[static_cast<size_t>(r * blocks + c / block)]);
-      out.codes.push_back(static_cast<int8_t>(std::clamp(std::nearbyint(row[c] / step), -8.0f, 7.0f)));
+      out.quantized.push_back(static_cast<int8_t>(std::clamp(std::nearbyint(row[c] / step), -8.0f, 7.0f)));
     }
   }
   return out;
@@ -75,7 +75,8 @@ inline WeightMatrix nearest_int8(const Matrix& matrix) {
     for (int64_t c = 0; c < matrix.cols; ++c) largest = std::max(largest, std::fabs(row[c]));
     out.scales.push_back(largest / 127.0f);
     for (int64_t c = 0; c < matrix.cols; ++c) {
-      out.codes.push_back(static_cast<int8_t>(std::clamp(std::nearbyint(row[c] / out.scales.back()), -127.0f, 127.0f)));
+      out.quantized.push_back(
+          static_cast<int8_t>(std::clamp(std::nearbyint(row[c] / out.scales.back()), -127.0f, 127.0f)));
     }
   }
   return out;

@@ -28,7 +28,7 @@ class WatchedContext final : public ExecutionContext {
       : inner_(std::move(inner)), program_(program), asked_(asked) {}
 
   Status run(size_t method, const Bindings& bindings) override {
-    if (bindings.best == nullptr) {
+    if (bindings.argmax == nullptr) {
       ++(bindings.rows > 0 ? asked_.logits : asked_.neither);
       return inner_->run(method, bindings);
     }
@@ -368,7 +368,7 @@ TEST(Greedy, WrongRequestsAreErrors) {
   Bindings& bindings = memory->bindings(method);
   ir::fill_inputs(graph, *ir::MethodInputs::read(graph), {prompt, 0, false}, bindings);
   int32_t best = -7;
-  bindings.best = &best;
+  bindings.argmax = &best;
   for (const int64_t rows : {0, 2, 3}) {
     bindings.rows = rows;
     EXPECT_FALSE((*context)->run(method, bindings).ok()) << rows;

@@ -38,7 +38,7 @@ WeightMatrix random_matrix(WeightFormat format, const Shape& shape) {
   m.block = format == WeightFormat::kLpbq4 ? 32 : 0;
   const int top = format == WeightFormat::kLpbq4 ? 7 : 127;
   for (int64_t i = 0; i < shape.rows * shape.cols; ++i) {
-    m.codes.push_back(static_cast<int8_t>(std::uniform_int_distribution<int>(-top - (top == 7), top)(random)));
+    m.quantized.push_back(static_cast<int8_t>(std::uniform_int_distribution<int>(-top - (top == 7), top)(random)));
   }
   for (int64_t r = 0; r < shape.rows; ++r) m.scales.push_back(0.001f + 0.0001f * static_cast<float>(r % 7));
   if (format == WeightFormat::kLpbq4) {

@@ -320,7 +320,7 @@ class Planner {
     plan_.codes_offset = reserve(static_cast<uint64_t>(plain));
     plan_.scales_offset = reserve(static_cast<uint64_t>(most_rows) * sizeof(float));
     plan_.arranged_offset = reserve(static_cast<uint64_t>(arranged));
-    const int64_t group = arranged > 0 ? kMaxCodeGroup * cols : 0;
+    const int64_t group = arranged > 0 ? kMaxLayoutGroup * cols : 0;
     plan_.scratch = std::max(plan_.scratch, plan_.group_codes_offset + static_cast<uint64_t>(group));
   }
 

@@ -44,7 +44,7 @@ void StepRunner::run_rows(const Step& step, Rows rows) {
   const Op* const layer = step.quantizes < 0 ? nullptr : &graph_.ops[static_cast<size_t>(step.quantizes)];
   const QuantizedLayout* const order =
       layer == nullptr ? nullptr : kernels_.quantized_layout(rows.count * code_rows(*layer));
-  const int64_t together = order == nullptr ? kMaxCodeGroup : order->group / code_rows(*layer);
+  const int64_t together = order == nullptr ? kMaxLayoutGroup : order->group / code_rows(*layer);
   const int64_t parts = (rows.count + together - 1) / together;
   const auto run_part = [&](int64_t i, int thread) {
     const int64_t begin = rows.begin + i * together, end = std::min(begin + together, rows.begin + rows.count);

@@ -90,14 +90,14 @@ Status StepRunner::run() {
     return invalid_argument("rows {} to {} are asked for, and {} tokens are given", bindings_.first_row,
                             bindings_.first_row + bindings_.rows, active_);
   }
-  if (bindings_.best != nullptr && (plan_.lm_head_step < 0 || bindings_.rows != 1)) {
+  if (bindings_.argmax != nullptr && (plan_.lm_head_step < 0 || bindings_.rows != 1)) {
     return internal_error("method \"{}\" is asked for the best token of {} rows", graph_.name, bindings_.rows);
   }
   for (const Step& step : plan_.steps) {
     const Rows rows = step.tail ? Rows{bindings_.first_row, bindings_.rows} : Rows{0, active_};
     if (rows.count == 0) continue;
-    if (bindings_.best != nullptr && &step == &plan_.steps[static_cast<size_t>(plan_.lm_head_step)]) {
-      *bindings_.best = argmax_token(rows);
+    if (bindings_.argmax != nullptr && &step == &plan_.steps[static_cast<size_t>(plan_.lm_head_step)]) {
+      *bindings_.argmax = argmax_token(rows);
       break;
     }
     TANDEM_TRY(run_step(step, rows));
@@ -126,7 +126,7 @@ QuantizedRows StepRunner::quantized(const Op& op, int64_t rows) const {
   if (kernels_.quantized_layout(rows * code_rows(op)) != nullptr) {
     input.arranged = arena_ + plan_.arranged_offset;
   } else {
-    input.codes = reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset);
+    input.values = reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset);
   }
   return input;
 }
@@ -305,7 +305,7 @@ void StepRunner::attention(const Op& op, Rows rows) {
     work.mask = mask + begin * slots;
     work.mask_stride = slots;
     if (a.window == 0) work.plain_slots = reinterpret_cast<const int64_t*>(arena_ + plan_.plain_slots_offset) + begin;
-    work.codes = op.kind == OpKind::kQuantizedAttention;
+    work.quantized = op.kind == OpKind::kQuantizedAttention;
     work.scale = a.factor;
     work.softcap = a.softcap;
     work.scratch = reinterpret_cast<float*>(scratch(thread));

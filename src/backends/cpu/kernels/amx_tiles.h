@@ -25,12 +25,12 @@ constexpr TileConfig make_config() {
   return config;
 }
 
-// All eight tiles whole. Static: GCC 12 believes that the instruction reads eight bytes, and leaves the others of a
-// variable unwritten.
+// All eight tiles at full size. Static because GCC 12 believes that the instruction reads eight bytes, and leaves the
+// rest of a local variable unwritten.
 constexpr TileConfig kConfig = make_config();
 inline void configure_tiles() { _tile_loadconfig(&kConfig); }
 
-// GCC 12 does not know that loading a tile reads memory: what was written must be there before.
+// GCC 12 does not know that loading a tile reads memory: earlier stores must be visible by then.
 inline void finish_writes() { asm volatile("" ::: "memory"); }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Which table runs: what this build has, what the CPU and the operating system can do, and what the user asks for.
+// Selects the kernel table: what this build has, what the CPU and the operating system support, and what the user asks
+// for.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -34,7 +35,7 @@ bool has_avxvnni() {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & 1u << 4) != 0;
 }
 
-// Tiles are 8 KB of registers, which Linux gives to a process that asks for them. All its threads have them then.
+// Tile registers are 8 KB that Linux grants to a process on request; all its threads may use them from then on.
 bool may_use_amx() {
 #ifdef __linux__
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -49,9 +50,9 @@ bool may_use_amx() {
 #endif
 
 #ifdef TANDEM_KERNELS_ARM
-// What Linux (Android too) says of the CPU, in bits that are part of its interface; headers that are older than a bit
-// do not name it. Systems with cores of several kinds name what all of them have. Elsewhere, what the compiler was
-// told.
+// The CPU features that Linux (Android too) reports. The bits are part of its ABI; older headers do not name them. A
+// system with different kinds of cores reports what all of them support. Elsewhere, what the compiler was told to
+// assume.
 struct ArmFeatures {
   bool dotprod = false, i8mm = false;
 };
@@ -77,7 +78,7 @@ ArmFeatures arm_features() {
 std::vector<const KernelTable*> find_available() {
   std::vector<const KernelTable*> tables = {&portable_kernels()};
 #ifdef TANDEM_KERNELS_X86
-  // These also look at xgetbv: whether the operating system saves the wide registers.
+  // These also check xgetbv: whether the operating system saves the larger registers.
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   if (avx2) tables.push_back(&kAvx2Kernels);

@@ -1,23 +1,23 @@
 // Attention over one KV head in floats. Included after one simd_*.h, generic_math.h and generic_elementwise.h; internal
 // linkage (see simd_portable.h).
 //
-// Slots are taken in tiles of kTileSlots at fixed places. With many query rows a tile's keys and values become floats
-// once and serve them all; with few they become floats in registers. The softmax is the online one (running maximum and
-// sum). A row's arithmetic is the same whatever other rows are in the task, and a masked slot adds an exact zero,
-// whatever the cache holds there.
+// Slots are processed in tiles of kTileSlots with fixed boundaries. With many query rows a tile's keys and values are
+// converted to float once for all of them; with few they are converted in registers. The softmax is the online one
+// (running maximum and sum). A row's arithmetic does not depend on the other rows of the task, and a masked slot adds
+// an exact zero, whatever the cache holds there.
 #pragma once
 
 namespace tandem::cpu {
 namespace {
 
-// The scratch memory of a task.
+// Scratch memory of one task.
 struct AttentionScratch {
   int64_t rows, padded_dim;
   float *keys, *values, *queries, *scores, *outputs, *maxima, *bases, *factors;
-  float* sums;                           // kLanes of each row.
-  float *key_scales, *key_minima;        // kU8, by column: each slot's twice.
+  float* sums;                           // kLanes per row.
+  float *key_scales, *key_minima;        // kU8, by column: each slot's value twice.
   float *value_scales, *value_minima;    // kU8, by slot.
-  float *partial_keys, *partial_values;  // Tiles and pairs that the cache has but a part of.
+  float *partial_keys, *partial_values;  // Tiles and pairs of slots that extend past the end of the cache.
   int64_t size = 0;                      // Of all parts, in floats.
 
   // `memory` may be null, to find the size.
@@ -43,7 +43,7 @@ struct AttentionScratch {
   }
 };
 
-// kU8: what the codes of a tile's slots stand for.
+// kU8: the scales and minima of a tile's slots.
 inline void read_scales(const AttentionTask& task, const AttentionScratch& at, int64_t begin) {
   for (int64_t s = 0; s < kTileSlots; ++s) {
     const bool there = begin + s < task.k.slots;
@@ -56,12 +56,12 @@ inline void read_scales(const AttentionTask& task, const AttentionScratch& at, i
   }
 }
 
-// Columns of a tile's keys: two entries of each slot. Those of the tile behind it are fetched ahead.
+// Columns of a tile's keys: two entries per slot. Prefetches the same columns of the next tile.
 template <DType D>
 inline F key_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int64_t dim, int64_t k, int64_t col) {
-  const Number<D>* const place = tile.keys[col / (2 * kKeySlots)] + k * 2 * kKeySlots + col % (2 * kKeySlots);
-  __builtin_prefetch(place + kTileSlots * dim);
-  const F numbers = load_number(place);
+  const Number<D>* const source = tile.keys[col / (2 * kKeySlots)] + k * 2 * kKeySlots + col % (2 * kKeySlots);
+  __builtin_prefetch(source + kTileSlots * dim);
+  const F numbers = load_number(source);
   if constexpr (D == DType::kU8) {
     return fma(numbers, load(at.key_scales + col), load(at.key_minima + col));
   } else {
@@ -69,7 +69,7 @@ inline F key_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int64
   }
 }
 
-// Columns of the values of the tile's pair j of slots: each entry of both.
+// Columns of the values of slot pair j of the tile: each entry of both slots.
 template <DType D>
 inline F value_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int64_t dim, int64_t j, int64_t col) {
   __builtin_prefetch(tile.values[j] + col + kTileSlots * dim);
@@ -81,7 +81,7 @@ inline F value_numbers(const AttentionScratch& at, const CacheTile<D>& tile, int
   }
 }
 
-// scores[r][2 s] and [2 s + 1]: what the even and the odd entries of slot s give.
+// scores[r][2 s] and [2 s + 1]: the partial sums over the even and the odd entries of slot s.
 template <DType D>
 inline void multiply_keys(const AttentionTask& task, const AttentionScratch& at, const CacheTile<D>& tile) {
   const int64_t pairs = key_pairs(task.dim);
@@ -97,7 +97,7 @@ inline void multiply_keys(const AttentionTask& task, const AttentionScratch& at,
   multiply(at.rows, product, [&](int64_t k, int64_t col) { return load(at.keys + k * kKeyColumns + col); });
 }
 
-// One vector of a row's scores, scaled, capped and masked. n < kLanes: only so many slots are there.
+// One vector of a row's scores, scaled, capped and masked. n < kLanes: only n slots exist.
 inline F masked_scores(const AttentionTask& task, F score, const float* mask, int64_t n) {
   const F lowest = set1(-__builtin_inff());
   score = score * set1(task.scale);
@@ -105,7 +105,7 @@ inline F masked_scores(const AttentionTask& task, F score, const float* mask, in
   if (n >= kLanes) {
     if (mask == nullptr) return score;
     const F m = load(mask);
-    return m == lowest ? lowest : score + m;  // Not a sum: the score of a masked slot may be NaN.
+    return m == lowest ? lowest : score + m;  // No addition here: the score of a masked slot may be NaN.
   }
   for (int64_t i = 0; i < kLanes; ++i) {
     if (i >= n || (mask != nullptr && mask[i] == -__builtin_inff())) {
@@ -117,8 +117,8 @@ inline F masked_scores(const AttentionTask& task, F score, const float* mask, in
   return score;
 }
 
-// The scores of a tile become weights exp(score - maximum) in three passes over its rows, in which no row waits for the
-// result of another one. First each row's maximum, and its scores from their halves.
+// The scores of a tile become weights exp(score - maximum) in three passes over its rows, so that no row waits for
+// another row's result. First each row's maximum, and its scores from their partial sums.
 inline void find_maxima(const AttentionTask& task, const AttentionScratch& at, int64_t begin, int64_t count) {
   for (int64_t row = 0; row < at.rows; ++row) {
     float* const scores = at.scores + row * kKeyColumns;
@@ -129,18 +129,18 @@ inline void find_maxima(const AttentionTask& task, const AttentionScratch& at, i
       const F sums = add_pairs(load(halves), load(halves + kLanes));
       const F score = masked_scores(task, sums, mask == nullptr ? nullptr : mask + v * kLanes, count - v * kLanes);
       largest = vmax(score, largest);
-      store(scores + v * kLanes, score);  // The halves that it covers have been read.
+      store(scores + v * kLanes, score);  // The partial sums that this overwrites have been read.
     }
     at.bases[row] = hmax(largest);
   }
 }
 
-// Then what earlier tiles' sums have to be multiplied with.
+// Second, the factor that rescales the sums of earlier tiles.
 inline void find_factors(const AttentionScratch& at) {
   const F lowest = set1(-__builtin_inff());
   for (int64_t row = 0; row < at.rows; row += kLanes) {
     const F next = load(at.bases + row);
-    // While nothing is visible the maximum is -infinity; 0 in its place gives weights of exp(-infinity) = 0.
+    // While nothing is visible the maximum is -infinity; 0 instead gives weights of exp(-infinity) = 0.
     const F base = next == lowest ? set1(0.0f) : next;
     store(at.factors + row, exp_of_negative(load(at.maxima + row) - base));
     store(at.maxima + row, next);
@@ -148,7 +148,7 @@ inline void find_factors(const AttentionScratch& at) {
   }
 }
 
-// Then a row's weights, and their sums.
+// Third, a row's weights and their sum.
 inline void find_weights(const AttentionScratch& at, int64_t row) {
   float* const scores = at.scores + row * kKeyColumns;
   F sum = load(at.sums + row * kLanes) * set1(at.factors[row]);
@@ -166,9 +166,9 @@ inline void softmax_tile(const AttentionTask& task, const AttentionScratch& at, 
   for (int64_t row = 0; row < at.rows; ++row) find_weights(at, row);
 }
 
-// outputs[r][2 d] and [2 d + 1]: what even and odd slots give, added to what earlier tiles gave. `careful`: values that
-// are no numbers, which times a weight of zero would give NaN in rows that must not see them, count where they are seen
-// only.
+// outputs[r][2 d] and [2 d + 1]: the sums over even and odd slots, added to those of earlier tiles. `careful`: a
+// non-finite value times a weight of zero would be NaN in rows that must not see it, so such values are added only to
+// rows that do.
 template <DType D>
 inline void multiply_values(const AttentionTask& task, const AttentionScratch& at, const CacheTile<D>& tile,
                             int64_t begin, int64_t count, bool careful) {
@@ -179,7 +179,7 @@ inline void multiply_values(const AttentionTask& task, const AttentionScratch& a
     multiply(at.rows, product, column);
     return;
   }
-  uint64_t odd = 0;  // Slots whose values are not all numbers.
+  uint64_t odd = 0;  // Slots with non-finite values.
   for (int64_t j = 0; j < pairs; ++j) {
     float* const row = at.values + j * cols;
     const int64_t whole = 2 * dim / kLanes * kLanes;
@@ -223,12 +223,12 @@ inline void clear_results(const AttentionScratch& at) {
   }
   for (int64_t row = 0; row < at.rows; row += kLanes) {
     store(at.maxima + row, set1(-__builtin_inff()));
-    // Whole vectors of rows are computed with: what is in the last one, is a number.
+    // Rows are processed in whole vectors: initialize the lanes past the last row.
     store(at.bases + row, set1(0.0f));
   }
 }
 
-// False if there is something in the result that is no number, and it was not computed carefully.
+// False if the result has a non-finite number and was not computed carefully.
 template <DType D>
 bool attention_typed(const AttentionTask& task, bool careful) {
   const AttentionScratch at(task.scratch, task.tokens, task.group, task.dim);
@@ -254,7 +254,7 @@ bool attention_typed(const AttentionTask& task, bool careful) {
     const F inverse = set1(sum == 0.0f ? 0.0f : 1.0f / sum);
     for (int64_t d = 0; d < task.dim; d += kLanes) {
       const float* const halves = at.outputs + row * 2 * padded + 2 * d;
-      // Adding 0 turns -0 into 0: skipped tiles and tiles of zero weights then give the same bits.
+      // Adding 0 turns -0 into 0, so that skipped tiles and tiles of zero weights give the same bits.
       const F mixed = add_pairs(load(halves), load(halves + kLanes)) * inverse + set1(0.0f);
       broken = broken + (mixed - mixed);
       task.dim - d >= kLanes ? store(out + d, mixed) : store_n(out + d, mixed, task.dim - d);

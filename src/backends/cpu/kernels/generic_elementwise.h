@@ -1,6 +1,6 @@
 // Element-wise kernels, norms, rope, quantization of activations, conversions, argmax. Included after one simd_*.h;
 // internal linkage (see simd_portable.h). The tail of a row goes through the same vector code as the rest, so that an
-// element's result does not depend on where it stands.
+// element's result does not depend on its position.
 #pragma once
 
 namespace tandem::cpu {
@@ -41,7 +41,7 @@ void softcap(const float* x, float cap, int64_t count, float* y) {
   map1(x, count, y, [cap](F v) { return set1(cap) * tanh_vector(v / set1(cap)); });
 }
 
-// Sum over a row of op(vector), in four interleaved vector sums: an order that depends on the length only.
+// The sum over a row of op(vector), in four interleaved vector sums: the order depends on the length alone.
 template <typename Op>
 inline float sum_row(const float* x, int64_t count, Op op) {
   F sums[4] = {};
@@ -70,7 +70,7 @@ void layer_norm(const float* x, int64_t rows, int64_t dim, const float* weight, 
     const float mean = sum_row(x, dim, [](F v, int64_t) { return v; }) / static_cast<float>(dim);
     const float squares = sum_row(x, dim, [mean](F v, int64_t n) {
       F d = v - set1(mean);
-      // Lanes beyond the row hold 0 and would count as -mean.
+      // Lanes past the end of the row hold 0 and would count as -mean.
       for (int64_t i = n; i < kLanes; ++i) d[i] = 0.0f;
       return d * d;
     });
@@ -108,7 +108,7 @@ void rope(const float* x, int64_t heads, int64_t dim, int64_t half, const float*
   }
 }
 
-// The integers next to x (|x| < 2^22), to even on ties, modulo 256.
+// The nearest integers to x (|x| < 2^22), ties to even, modulo 256.
 inline B round_to_bytes(F x) { return low_bytes((U)(x + set1(kRoundMagic))); }
 
 template <typename Op>
@@ -124,14 +124,14 @@ inline void map_to_bytes(const float* x, int64_t count, uint8_t* y, Op op) {
   }
 }
 
-void quantize_rows(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
+void quantize_rows(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* quantized, int64_t stride,
                    float* scales) {
-  for (int64_t row = 0; row < rows; ++row, x += x_stride, codes += stride) {
-    const CodeRange range = find_code_range(x, cols, 127.0f);
+  for (int64_t row = 0; row < rows; ++row, x += x_stride, quantized += stride) {
+    const RowScale range = find_row_scale(x, cols, 127.0f);
     const float largest = range.largest;
-    uint8_t* out = reinterpret_cast<uint8_t*>(codes);
+    uint8_t* out = reinterpret_cast<uint8_t*>(quantized);
     scales[row] = range.scale;
-    if (!range.has_codes) {
+    if (!range.has_nonzero) {
       __builtin_memset(out, 0, static_cast<size_t>(stride));
       continue;
     }
@@ -145,15 +145,15 @@ void quantize_rows(const float* x, int64_t x_stride, int64_t rows, int64_t cols,
   }
 }
 
-// Integers in -32512..32512 next to x, as 255 * high + low.
+// The nearest integers to x, in -32512..32512, as 255 * high + low.
 template <typename Op>
 inline void map_to_byte_pairs(const float* x, int64_t count, uint8_t* high, uint8_t* low, Op op) {
   const auto split = [&](F v, B& upper, B& lower) {
-    const F code = (op(v) + set1(kRoundMagic)) - set1(kRoundMagic);
-    // code / 255 is never within 1/510 of a half, and the product is off by 2^-16 at most: this is the nearest integer.
-    const F shifted = code * set1(1.0f / 255.0f) + set1(kRoundMagic);
+    const F q = (op(v) + set1(kRoundMagic)) - set1(kRoundMagic);
+    // q / 255 is never within 1/510 of a half, and the product is off by 2^-16 at most: this is the nearest integer.
+    const F shifted = q * set1(1.0f / 255.0f) + set1(kRoundMagic);
     upper = low_bytes((U)shifted);
-    lower = round_to_bytes(code - (shifted - set1(kRoundMagic)) * set1(255.0f));
+    lower = round_to_bytes(q - (shifted - set1(kRoundMagic)) * set1(255.0f));
   };
   B upper, lower;
   int64_t i = 0;
@@ -169,16 +169,16 @@ inline void map_to_byte_pairs(const float* x, int64_t count, uint8_t* high, uint
   }
 }
 
-void quantize_rows_int16(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* codes, int64_t stride,
-                         float* scales) {
-  for (int64_t row = 0; row < rows; ++row, x += x_stride, codes += 2 * stride) {
-    const CodeRange range = find_code_range(x, cols, kInt16Top);
+void quantize_rows_int16(const float* x, int64_t x_stride, int64_t rows, int64_t cols, int8_t* quantized,
+                         int64_t stride, float* scales) {
+  for (int64_t row = 0; row < rows; ++row, x += x_stride, quantized += 2 * stride) {
+    const RowScale range = find_row_scale(x, cols, kInt16Top);
     const float largest = range.largest;
-    uint8_t* high = reinterpret_cast<uint8_t*>(codes);
+    uint8_t* high = reinterpret_cast<uint8_t*>(quantized);
     uint8_t* low = high + stride;
     scales[2 * row + 1] = range.scale;
     scales[2 * row] = static_cast<float>(kInt16Base) * range.scale;
-    if (!range.has_codes) {
+    if (!range.has_nonzero) {
       __builtin_memset(high, 0, static_cast<size_t>(2 * stride));
       continue;
     }
@@ -207,20 +207,20 @@ void convert_f16_from_f32(const float* x, int64_t count, uint16_t* y) {
 
 int64_t argmax(const float* x, int64_t count) {
   constexpr float kLowest = -__builtin_inff();
-  // The largest value, then its first place. A comparison with NaN is false, so NaN never gets in.
-  F best[4] = {set1(kLowest), set1(kLowest), set1(kLowest), set1(kLowest)};
+  // The largest value, then its first index. Comparisons with NaN are false, so NaN is never selected.
+  F maxima[4] = {set1(kLowest), set1(kLowest), set1(kLowest), set1(kLowest)};
   int64_t i = 0;
   for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
-    for (int j = 0; j < 4; ++j) best[j] = vmax(load(x + i + j * kLanes), best[j]);
+    for (int j = 0; j < 4; ++j) maxima[j] = vmax(load(x + i + j * kLanes), maxima[j]);
   }
-  const F all = vmax(vmax(best[0], best[1]), vmax(best[2], best[3]));
+  const F all = vmax(vmax(maxima[0], maxima[1]), vmax(maxima[2], maxima[3]));
   float largest = kLowest;
   for (int64_t lane = 0; lane < kLanes; ++lane) largest = all[lane] > largest ? all[lane] : largest;
   for (; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
   for (i = 0; i < count; ++i) {
     if (x[i] == largest) return i;
   }
-  return 0;  // Nothing but NaN, or nothing at all.
+  return 0;  // Nothing but NaN, or an empty row.
 }
 
 }  // namespace

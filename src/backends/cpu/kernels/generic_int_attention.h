@@ -1,14 +1,14 @@
-// Attention over one KV head in u8, in integers. Included after generic_kv_tile.h; internal linkage (see
+// Attention over one u8 KV head in integer arithmetic. Included after generic_kv_tile.h; internal linkage (see
 // simd_portable.h).
 //
-// Keys and values are multiplied as the codes that they are. Queries become 16-bit codes, one scale for each
-// (numerics/fake_quant.h). So do the weights of a tile of slots, relative to its largest: a value is scale * code +
-// minimum with its slot's scale and minimum, so that what has a code is weight * scale, and
-//   sum of weight * value = sum of (weight * scale) * code + sum of weight * minimum.
-// With scores to the base 2 the product with a scale is a sum with its logarithm, and a tile's weights are
+// Keys and values are multiplied as stored, in u8. Queries are quantized to int16, one scale each
+// (numerics/fake_quant.h). So are the weights of a tile of slots, relative to the tile's largest. A value is scale * q
+// + minimum with its slot's scale and minimum, so what is quantized is weight * scale, and
+//   sum of weight * value = sum of (weight * scale) * q + sum of weight * minimum.
+// With scores to the base 2, multiplying by a scale is adding its logarithm, and a tile's weights are
 //   2^(score + log2(scale) - the largest of these in the tile).
-// Integer sums are exact, so only what is done once for each slot, and once for each tile, is rounded: a row's
-// arithmetic is the same whatever other rows are in the task. A masked slot adds an exact zero, whatever is in it.
+// Integer sums are exact, so rounding happens only once per slot and once per tile: a row's arithmetic does not depend
+// on the other rows of the task. A masked slot adds an exact zero, whatever it holds.
 #pragma once
 
 namespace tandem::cpu {
@@ -24,12 +24,12 @@ struct IntScratch {
   int16_t* weights;  // [rows][slots]
   float* scores;     // [rows][slots]
   float* outputs;    // [rows][padded_dim]
-  float* largest;    // kLanes of each row: of a tile's scores.
-  // Sums of weights, and of weights * minima: kLanes of each row.
+  float* largest;    // kLanes per row: maxima of a tile's scores.
+  // Sums of weights, and of weights * minima: kLanes per row.
   float *sums, *offsets;
-  // By row. What the sums of a query's codes are multiplied with, and the sum of its codes;
+  // By row. The factor and the sum of a query's quantized values;
   float *query_factors, *query_sums;
-  // the largest score so far, that of the tile, and what older sums and the tile's are multiplied with.
+  // the largest score so far, that of the tile, and the factors of older sums and of the tile's.
   float *maxima, *bases, *old_factors, *new_factors;
   const float** masks;  // See mask_of().
   // By slot of a tile: log2(scale), 1 / scale and minimum / scale of the values.
@@ -58,14 +58,14 @@ struct IntScratch {
   }
 };
 
-// The lower halves of the lanes' bits: of a float with kRoundMagic added, the integer next to it.
+// The lower 16 bits of each lane: the nearest integer, for a float with kRoundMagic added.
 inline void store_low_words(int16_t* p, U bits) {
   typedef int16_t Words __attribute__((vector_size(2 * kLanes)));
   const Words words = __builtin_convertvector((I)bits, Words);
   __builtin_memcpy(p, &words, sizeof(words));
 }
 
-// Rows of codes times columns of them.
+// Rows times columns, all int16.
 struct WordProduct {
   const int16_t* a;
   int64_t a_stride;
@@ -73,9 +73,9 @@ struct WordProduct {
   int64_t cols;  // A multiple of kLanes.
 };
 
-// R rows from `row` on, V vectors of columns from `col` on: source(k, column) gives kLanes pairs of the right side, and
-// use(row, column, sums) gets the sums as floats. Both come by value, so that the compiler knows that no store changes
-// what they hold.
+// R rows from `row` on, V vectors of columns from `col` on: source(k, column) returns kLanes pairs of the right-hand
+// side, and use(row, column, sums) gets the sums as floats. Both are taken by value, so that the compiler knows that no
+// store changes their state.
 template <int R, int V, typename Source, typename Use>
 inline void word_tile(const WordProduct p, int64_t row, int64_t col, Source source, Use use) {
   PairSums sum[R][V] = {};
@@ -115,24 +115,24 @@ inline void multiply_words(int64_t rows, const WordProduct& p, Source source, Us
 }
 
 inline void quantize_query(const float* q, int64_t dim, int64_t row, const AttentionTask& task, const IntScratch& at) {
-  int16_t* const codes = at.queries + row * at.padded_dim;
-  const CodeRange range = find_code_range(q, dim, kInt16Top);
-  const bool has_inverse = range.has_codes && !range.is_tiny();
+  int16_t* const quantized = at.queries + row * at.padded_dim;
+  const RowScale range = find_row_scale(q, dim, kInt16Top);
+  const bool has_inverse = range.has_nonzero && !range.is_tiny();
   const F inverse = set1(has_inverse ? kInt16Top / range.largest : 0.0f);
   F total = set1(0.0f);
   for (int64_t d = 0; d < at.padded_dim; d += kLanes) {
     const F x = d + kLanes <= dim ? load(q + d) : d < dim ? load_n(q + d, dim - d) : set1(0.0f);
     F scaled = x * inverse;
-    if (!has_inverse) scaled = range.has_codes ? x / set1(range.largest) * set1(kInt16Top) : set1(0.0f);
+    if (!has_inverse) scaled = range.has_nonzero ? x / set1(range.largest) * set1(kInt16Top) : set1(0.0f);
     const F shifted = scaled + set1(kRoundMagic);
-    store_low_words(codes + d, (U)shifted);
+    store_low_words(quantized + d, (U)shifted);
     total = total + (shifted - set1(kRoundMagic));
   }
   at.query_sums[row] = hsum(total);
   at.query_factors[row] = range.scale * task.scale * (task.softcap == 0.0f ? kLog2OfE : 1.0f / task.softcap);
 }
 
-// first[s] and second[s] = the two of pair s, for all slots of a tile: zeros beyond `count`.
+// first[s] and second[s] = the two numbers of pair s, for all slots of a tile: zeros from `count` on.
 inline void split_pairs(const float* __restrict pairs, int64_t count, float* __restrict first,
                         float* __restrict second) {
   if (count == kTileSlots) {
@@ -148,17 +148,17 @@ inline void split_pairs(const float* __restrict pairs, int64_t count, float* __r
   }
 }
 
-// What the slots of a tile have in common for all rows. Slots beyond `count` count as masked.
+// The per-slot numbers of a tile, which all rows share. Slots from `count` on count as masked.
 inline void read_slots(const AttentionTask& task, const IntScratch& at, int64_t begin, int64_t count) {
   split_pairs(task.k.scale_and_min + 2 * begin, count, at.key_scales, at.key_minima);
   split_pairs(task.v.scale_and_min + 2 * begin, count, at.inverses, at.ratios);
   for (int64_t s = 0; s < kTileSlots; s += kLanes) {
     const F scale = load(at.inverses + s), low = load(at.ratios + s);
-    // Rows without codes get a scale that suits the minimum.
+    // Constant rows (scale 0) get a scale that suits their minimum.
     const F other = vmax(abs_bits_clear(low) * set1(0x1p-20f), set1(kSmallestWeightScale));
     const F used = scale > set1(kSmallestWeightScale) ? scale : other;
     const F inverse = set1(1.0f) / used, ratio = low * inverse;
-    // NaN in the logarithm reaches those rows only that see the slot; zero times a NaN would reach all.
+    // NaN in the logarithm reaches only the rows that see the slot; zero times NaN would reach all of them.
     const F difference = (scale - scale) + (low - low);
     const auto broken = !(difference == set1(0.0f));
     store(at.logs + s, broken ? set1(__builtin_nanf("")) : log2_vector(used));
@@ -168,7 +168,7 @@ inline void read_slots(const AttentionTask& task, const IntScratch& at, int64_t 
   for (int64_t s = count; s < kTileSlots; ++s) at.logs[s] = -__builtin_inff();
 }
 
-// A vector of a row's scores, from sums of codes: to the base 2, with the logarithms of the values' scales.
+// A vector of a row's scores, from integer sums: to the base 2, with the logarithms of the values' scales added.
 inline F finish_scores(const IntScratch& at, float softcap, int64_t row, int64_t col, int64_t count, F sums) {
   const F raw = fma(sums, load(at.key_scales + col), set1(at.query_sums[row]) * load(at.key_minima + col));
   F score = raw * set1(at.query_factors[row]);
@@ -178,22 +178,23 @@ inline F finish_scores(const IntScratch& at, float softcap, int64_t row, int64_t
   if (mask == nullptr || col >= count) return score;
   const F m = col + kLanes <= count ? load(mask + col) : load_n(mask + col, count - col);
   const F lowest = set1(-__builtin_inff());
-  return m == lowest ? lowest : fma(m, set1(kLog2OfE), score);  // Not a sum: the score of a masked slot may be NaN.
+  return m == lowest ? lowest
+                     : fma(m, set1(kLog2OfE), score);  // No addition here: the score of a masked slot may be NaN.
 }
 
-// How sums of products of codes are found. scores() multiplies all queries with a tile's keys, and values() all weights
-// of a tile with its values: use(row, column, sums) gets kLanes sums as floats, the columns of a row in their order.
+// How the integer products are computed. scores() multiplies all queries with a tile's keys, and values() all weights
+// of a tile with its values: use(row, column, sums) gets kLanes sums as floats, the columns of a row in order.
 struct WordProducts {
-  // Once the queries have codes.
+  // Called once the queries are quantized.
   void prepare(const AttentionTask&, const IntScratch&) const {}
 
   template <typename Use>
   void scores(const AttentionTask& task, const IntScratch& at, const CacheTile<DType::kU8>& tile, Use use) const {
     const int64_t pairs = key_pairs(task.dim), next_tile = kTileSlots * task.dim;
     const auto bytes = [next_tile, &tile](int64_t k, int64_t col) {
-      const uint8_t* const place = tile.keys[col / kKeySlots] + (k * kKeySlots + col % kKeySlots) * 2;
-      __builtin_prefetch(place + next_tile);
-      return load_bytes(place);
+      const uint8_t* const p = tile.keys[col / kKeySlots] + (k * kKeySlots + col % kKeySlots) * 2;
+      __builtin_prefetch(p + next_tile);
+      return load_bytes(p);
     };
     const WordProduct product{at.queries, at.padded_dim, pairs, kTileSlots};
     if (at.rows <= kWordRows) {
@@ -215,9 +216,9 @@ struct WordProducts {
               Use use) const {
     const int64_t dim = task.dim, padded = at.padded_dim, pairs = (count + 1) / 2;
     const auto bytes = [dim, &tile](int64_t j, int64_t col) {
-      const uint8_t* const place = tile.values[j] + 2 * col;
-      __builtin_prefetch(place + kTileSlots * dim);
-      return load_bytes(place);
+      const uint8_t* const p = tile.values[j] + 2 * col;
+      __builtin_prefetch(p + kTileSlots * dim);
+      return load_bytes(p);
     };
     const WordProduct product{at.weights, kTileSlots, pairs, padded};
     if (at.rows <= kWordRows && dim == padded) {
@@ -248,18 +249,18 @@ inline void find_scores(const AttentionTask& task, const IntScratch& at, const C
   });
 }
 
-// The largest score of each row, and what older sums and the tile's are multiplied with to stand for the same.
+// The largest score of each row, and the factors that bring older sums and the tile's to a common base.
 inline void find_bases(const IntScratch& at) {
   const F lowest = set1(-__builtin_inff());
   for (int64_t row = 0; row < at.rows; ++row) {
-    // A first score that is NaN is in the result anyway.
+    // If the first score is NaN, the result is NaN anyway.
     const float top = hmax(vmax(load(at.largest + row * kLanes), lowest));
     at.bases[row] = top;
   }
   for (int64_t row = 0; row < at.rows; row += kLanes) {
     const F tile = load(at.bases + row), before = load(at.maxima + row);
     const F next = vmax(tile, before);
-    // While nothing is visible the maximum is -infinity; 0 in its place gives weights of 2^-infinity = 0.
+    // While nothing is visible the maximum is -infinity; 0 instead gives weights of 2^-infinity = 0.
     const F base = next == lowest ? set1(0.0f) : next;
     store(at.old_factors + row, exp2_of_negative(before - base));
     store(at.new_factors + row, exp2_of_negative(tile - base));
@@ -268,7 +269,7 @@ inline void find_bases(const IntScratch& at) {
   }
 }
 
-inline void find_codes(const IntScratch& at, int64_t row) {
+inline void quantize_weights(const IntScratch& at, int64_t row) {
   const float* const scores = at.scores + row * kTileSlots;
   F sum = set1(0.0f), offset = set1(0.0f);
   TANDEM_UNROLL for (int64_t s = 0; s < kTileSlots; s += kLanes) {
@@ -297,7 +298,7 @@ template <typename Products>
 inline void int_attention_with(const AttentionTask& task, const IntScratch& at, const Products& products) {
   const int64_t padded = at.padded_dim;
   for (int64_t token = 0; token < task.tokens; ++token) {
-    // Rows of a prompt's queries lie far apart: what comes next is fetched ahead.
+    // The query rows of a prompt lie far apart: prefetch the next one.
     const float* const next = task.q + (token + 1 < task.tokens ? token + 1 : token) * task.q_stride;
     for (int64_t d = 0; d < task.group * task.dim; d += 16) __builtin_prefetch(next + d);
     for (int64_t g = 0; g < task.group; ++g) {
@@ -312,7 +313,7 @@ inline void int_attention_with(const AttentionTask& task, const IntScratch& at, 
   }
   for (int64_t row = 0; row < at.rows; row += kLanes) {
     store(at.maxima + row, set1(-__builtin_inff()));
-    // Whole vectors of rows are computed with: what is in the last one, is a number.
+    // Rows are processed in whole vectors: initialize the lanes past the last row.
     store(at.bases + row, set1(0.0f));
   }
   each_tile(task, [&](int64_t begin, int64_t count) {
@@ -321,7 +322,7 @@ inline void int_attention_with(const AttentionTask& task, const IntScratch& at, 
     for (int64_t row = 0; row < at.rows; ++row) at.masks[row] = mask_of(task, row / task.group, begin, count);
     find_scores(task, at, tile, count, products);
     find_bases(at);
-    for (int64_t row = 0; row < at.rows; ++row) find_codes(at, row);
+    for (int64_t row = 0; row < at.rows; ++row) quantize_weights(at, row);
     add_values(task, at, tile, count, products);
   });
   for (int64_t row = 0; row < at.rows; ++row) {
@@ -330,7 +331,7 @@ inline void int_attention_with(const AttentionTask& task, const IntScratch& at, 
     const F inverse = set1(sum == 0.0f ? 0.0f : 1.0f / sum);
     for (int64_t d = 0; d < task.dim; d += kLanes) {
       const F total = fma(load(at.outputs + row * padded + d), set1(1.0f / kInt16Top), set1(offset));
-      // Adding 0 turns -0 into 0: skipped tiles and tiles of zero weights then give the same bits.
+      // Adding 0 turns -0 into 0, so that skipped tiles and tiles of zero weights give the same bits.
       const F mixed = total * inverse + set1(0.0f);
       task.dim - d >= kLanes ? store(out + d, mixed) : store_n(out + d, mixed, task.dim - d);
     }

@@ -1,4 +1,4 @@
-// Rows of activations, brought into the order in which a register tile reads them. Included after one simd_*.h and
+// Interleaves rows of activations in the order in which a register tile reads them. Included after one simd_*.h and
 // generic_math.h; internal linkage (see simd_portable.h).
 #pragma once
 
@@ -6,8 +6,8 @@ namespace tandem::cpu {
 namespace {
 
 // out[i * rows + r] = x[r * stride + i] for `rows` <= kLanes rows of `count` 32-bit words of any kind. A tile that
-// reads its rows where they are touches as many cache lines as it has rows, which all fall into the same few cache sets
-// when the stride is a power of two.
+// reads its rows in place touches as many cache lines as it has rows, and with a power-of-two stride these all map to
+// the same few cache sets.
 inline void interleave_rows(const float* x, int64_t stride, int64_t rows, int64_t count, float* out) {
   for (int64_t i = 0; i < count; i += kLanes) {
     const int64_t n = count - i < kLanes ? count - i : kLanes;
@@ -18,7 +18,7 @@ inline void interleave_rows(const float* x, int64_t stride, int64_t rows, int64_
     }
     transpose(block);
     for (int64_t j = 0; j < n; ++j) {
-      // Whole vectors, where what is written too much is overwritten by the next ones.
+      // Stores whole vectors; the excess is overwritten by the next ones.
       float* const to = out + (i + j) * rows;
       (count - i - j) * rows >= kLanes ? store(to, block[j]) : store_n(to, block[j], rows);
     }

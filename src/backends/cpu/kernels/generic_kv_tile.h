@@ -1,5 +1,5 @@
-// Tiles of the KV cache, as attention reads them, and what a mask shows of them. Included before generic_*attention.h;
-// internal linkage (see simd_portable.h).
+// Tiles of the KV cache, as attention reads them, and their masks. Included before generic_*attention.h; internal
+// linkage (see simd_portable.h).
 #pragma once
 
 #include "backends/cpu/kernels/kv_layout.h"
@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kTileSlots = kAttentionTile;
 constexpr int64_t kTilePairs = kTileSlots / 2;
 constexpr int64_t kTileVectors = kTileSlots / kLanes;
-constexpr int64_t kKeyTiles = kTileSlots / kKeySlots;  // Of a tile of slots.
-constexpr int64_t kKeyColumns = 2 * kTileSlots;        // Two entries of each slot.
+constexpr int64_t kKeyTiles = kTileSlots / kKeySlots;  // Per tile of slots.
+constexpr int64_t kKeyColumns = 2 * kTileSlots;        // Two entries per slot.
 
 inline int64_t round_up_16(int64_t n) { return (n + 15) / 16 * 16; }
 inline int64_t key_pairs(int64_t dim) { return (dim + 1) / 2; }
@@ -38,14 +38,14 @@ inline F load_number(const uint8_t* p) { return load_u8(p); }
 inline float one_number(const uint8_t* p) { return static_cast<float>(*p); }
 inline float one_number(const uint16_t* p) { return load_f16_n(p, 1)[0]; }
 
-// A tile of slots: where its keys and values are.
+// Where the keys and values of a tile of slots are.
 template <DType D>
 struct CacheTile {
   const Number<D>* keys[kKeyTiles];     // [pairs][16][2] each
   const Number<D>* values[kTilePairs];  // [dim][2] each
 };
 
-// What the cache has of 16 slots' keys from `first` on; zeros for the rest.
+// The keys of 16 slots from `first` on, with zeros past the end of the cache.
 template <DType D>
 inline const Number<D>* copy_keys(const AttentionTask& task, int64_t first, Number<D>* to) {
   const int64_t dim = task.dim, slots = task.k.slots;
@@ -59,7 +59,7 @@ inline const Number<D>* copy_keys(const AttentionTask& task, int64_t first, Numb
   return to;
 }
 
-// The same of two slots' values.
+// The same for the values of two slots.
 template <DType D>
 inline const Number<D>* copy_values(const AttentionTask& task, int64_t first, Number<D>* to) {
   const int64_t dim = task.dim, slots = task.v.slots;
@@ -71,7 +71,7 @@ inline const Number<D>* copy_values(const AttentionTask& task, int64_t first, Nu
   return to;
 }
 
-// `partial_keys` and `partial_values` have room for kTileSlots and for 4 rows of numbers.
+// `partial_keys` and `partial_values` hold kTileSlots and 4 rows of numbers.
 template <DType D>
 inline CacheTile<D> find_tile(const AttentionTask& task, int64_t begin, Number<D>* partial_keys,
                               Number<D>* partial_values) {
@@ -89,7 +89,7 @@ inline CacheTile<D> find_tile(const AttentionTask& task, int64_t begin, Number<D
     if (first + 2 <= task.v.slots) {
       tile.values[j] = values + first * dim;
     } else {
-      // One pair may have its first slot only; those behind it have none.
+      // At most one pair has only its first slot; the pairs after it have none.
       const bool part = first < task.v.slots;
       tile.values[j] = copy_values<D>(task, first, partial_values + (part ? 0 : 2 * padded));
     }
@@ -117,7 +117,7 @@ inline bool any_visible(const AttentionTask& task, int64_t begin, int64_t count)
   return false;
 }
 
-// Calls body(begin, count) for the tiles that a row can see something of, in their order.
+// Calls body(begin, count), in order, for the tiles in which some row sees a slot.
 template <typename Body>
 inline void each_tile(const AttentionTask& task, Body&& body) {
   const int64_t tiles = (task.slots + kTileSlots - 1) / kTileSlots;
@@ -128,7 +128,7 @@ inline void each_tile(const AttentionTask& task, Body&& body) {
   }
 }
 
-// Parts of a task's scratch memory, counted in floats. `memory` may be null, to find the size of all parts.
+// Carves up a task's scratch memory, counted in floats. `memory` may be null, to find the total size.
 struct ScratchParts {
   float* memory;
   int64_t size = 0;

@@ -2,8 +2,8 @@
 // linkage (see simd_portable.h).
 //
 // A tile of tokens x panels stays in registers over the columns; the tokens' activations are interleaved first.
-// Whatever the tile's shape, each output adds its products in one order: column after column within a chunk of
-// kChunkCols, then chunk after chunk (which also keeps the rounding error of long rows small).
+// Whatever the tile's shape, each output adds its products in the same order: column by column within a chunk of
+// kChunkCols, then chunk by chunk (which also keeps the rounding error of long rows small).
 #pragma once
 
 namespace tandem::cpu {
@@ -26,7 +26,7 @@ inline F load_weight(const uint8_t* p) {
   }
 }
 
-// x: [cols][T]; weights: P panels, `panel` is the first one's number.
+// x: [cols][T]; weights: P panels, the first of which is number `panel`.
 template <WeightFormat W, int T, int P>
 inline void float_tile(const LinearTask& task, const uint8_t* weights, int64_t panel, int64_t token, const float* x) {
   constexpr int64_t kVectorBytes = kLanes * kWeightBytes<W>;
@@ -77,7 +77,7 @@ inline void float_tile(const LinearTask& task, const uint8_t* weights, int64_t p
   }
 }
 
-// The last `tokens` < T tokens, with the tile of just that many.
+// The last `tokens` < T tokens, with a tile of exactly that size.
 template <WeightFormat W, int T, int P>
 inline void float_tail(const LinearTask& task, const uint8_t* weights, int64_t panel, int64_t token, int64_t tokens,
                        const float* x) {
@@ -102,7 +102,7 @@ inline void float_panels(const LinearTask& task, const uint8_t* weights, int64_t
   if (token < end) float_tail<W, kTileTokens, P>(task, weights, panel, token, end - token, x);
 }
 
-// So many tokens are interleaved at a time, to stay in the second-level cache.
+// Tokens that are interleaved at a time, to stay in the second-level cache.
 constexpr int64_t kBlockTokens = 48;
 static_assert(kBlockTokens % kTileTokens == 0);
 static_assert(!kExpandHalf || kTilePanels == 1);

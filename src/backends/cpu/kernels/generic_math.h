@@ -1,5 +1,5 @@
-// exp, tanh, powers and logarithms over vectors, and the largest of a row. Included after one simd_*.h; internal
-// linkage (see simd_portable.h).
+// exp, tanh, exp2 and log2 over vectors, and a row's largest magnitude. Included after one simd_*.h; internal linkage
+// (see simd_portable.h).
 //
 // Largest errors against double-precision libm, measured over every seventh float whose result is normal: exp 1.1 ulp,
 // tanh 1.4 ulp, silu 3.2 ulp. Infinities and NaN behave as in libm.
@@ -8,11 +8,11 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr float kRoundMagic = 0x1.8p23f;  // Adding it rounds |x| < 2^22 to an integer, to even on ties.
+constexpr float kRoundMagic = 0x1.8p23f;  // Adding it rounds |x| < 2^22 to an integer, ties to even.
 
 inline F abs_bits_clear(F x) { return (F)((U)x & 0x7fffffffu); }
 
-// A kLanes x kLanes block in place: zipping row i with row i + kLanes / 2 rotates the index bits by one, and
+// Transposes a kLanes x kLanes block in place: zipping row i with row i + kLanes / 2 rotates the index bits by one, and
 // log2(kLanes) such rounds exchange rows and columns.
 inline void transpose(F (&block)[kLanes]) {
   TANDEM_UNROLL for (int64_t round = 1; round < kLanes; round *= 2) {
@@ -26,7 +26,7 @@ inline void transpose(F (&block)[kLanes]) {
 }
 
 inline F exp_vector(F x) {
-  // Beyond these the result is infinity or zero. NaN goes through.
+  // Beyond these the result is infinity or zero. NaN passes through.
   x = vmax(set1(-105.0f), vmin(set1(89.0f), x));
   // x = n ln 2 + r. ln 2 is split so that n times its first part is exact.
   const F shifted = fma(x, set1(1.44269504f), set1(kRoundMagic));
@@ -49,7 +49,7 @@ inline F exp_vector(F x) {
 #endif
 }
 
-// exp(x) for x <= 0; below exp(-86) the result is 0: denormals take CPUs long.
+// exp(x) for x <= 0; below exp(-86) the result is 0, because CPUs are slow on denormals.
 inline F exp_of_negative(F x) { return x < set1(-86.0f) ? set1(0.0f) : exp_vector(vmax(set1(-86.0f), x)); }
 
 // 2^x for x <= 0: relative error 2e-7 + half an ulp. Below 2^-125 the result is 0, as above.
@@ -121,8 +121,8 @@ inline F gelu_tanh_vector(F x) {
   return times_sigmoid(x, cubic * set1(1.5957691216f));
 }
 
-// So many floats are fetched ahead where a row is read for the first time: the next one lies behind it mostly, and CPUs
-// do not fetch across pages by themselves.
+// Distance in floats of the prefetch where a row is read for the first time: the next row mostly follows it, and CPUs
+// do not prefetch across pages on their own.
 constexpr int64_t kFetchAhead = 1024;
 
 constexpr uint32_t kInfinityBits = 0x7f800000u;
@@ -145,16 +145,16 @@ inline uint32_t max_magnitude_bits(const float* x, int64_t count) {
   return static_cast<uint32_t>(result);
 }
 
-// How a row becomes codes up to `top`, in proportion to its largest |x| (numerics/fake_quant.h).
-struct CodeRange {
+// The symmetric scale of a row, for quantized values up to `top` in magnitude (numerics/fake_quant.h).
+struct RowScale {
   float largest;
-  float scale;     // largest / top; NaN if not all are numbers, so that it stays visible.
-  bool has_codes;  // Else all are 0.
+  float scale;       // largest / top; NaN for a row with a non-finite number, so that it stays visible.
+  bool has_nonzero;  // If not, all quantized values are 0.
 
   // top / largest would overflow.
   bool is_tiny() const { return largest <= 1e-30f; }
 };
-inline CodeRange find_code_range(const float* x, int64_t count, float top) {
+inline RowScale find_row_scale(const float* x, int64_t count, float top) {
   const uint32_t bits = max_magnitude_bits(x, count);
   const float largest = __builtin_bit_cast(float, bits);
   return {largest, bits >= kInfinityBits ? __builtin_nanf("") : largest / top, bits != 0 && bits < kInfinityBits};

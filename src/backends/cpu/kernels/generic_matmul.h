@@ -1,12 +1,12 @@
-// The matrix products of attention: rows of floats times pairs of rows from wherever a source takes them. Included
-// after one simd_*.h and unroll.h; internal linkage (see simd_portable.h).
+// The matrix products of attention: rows of floats times pairs of rows from a source. Included after one simd_*.h and
+// unroll.h; internal linkage (see simd_portable.h).
 #pragma once
 
 namespace tandem::cpu {
 namespace {
 
 // c[r][..] = factor[r] * c[r][..] + sum over pairs k of a[r][2k] * b(k)[even] + a[r][2k + 1] * b(k)[odd], R rows by V
-// vectors: the two products of a pair stay apart, in even and odd columns. Without factor c starts at 0.
+// vectors: the two products of a pair stay separate, in even and odd columns. Without a factor c starts at 0.
 template <int R, int V, typename LoadB>
 inline void matmul_tile(const float* a, int64_t a_stride, int64_t pairs, LoadB&& load_b, float* c, int64_t c_stride,
                         const float* factor) {
@@ -29,7 +29,7 @@ inline void matmul_tile(const float* a, int64_t a_stride, int64_t pairs, LoadB&&
   }
 }
 
-// A product of `rows` <= R rows, in columns of a source: source(k, column) gives kLanes of them.
+// A product of `rows` <= R rows with a source's columns: source(k, column) returns kLanes of them.
 struct Product {
   const float* a;
   int64_t a_stride;

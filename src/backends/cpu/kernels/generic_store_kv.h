@@ -9,10 +9,10 @@ namespace {
 
 constexpr int64_t kStoreChunk = 128;
 
-// What the codes of a row in kU8 stand for.
+// The scale and minimum of a kU8 row.
 struct ByteRow {
   float scale, low;
-  bool broken;  // Not all of it are numbers: stays visible in the result.
+  bool broken;  // Has a non-finite number: stays visible in the result.
 };
 inline ByteRow find_byte_range(const float* row, int64_t dim) {
   float low = row[0], high = row[0];
@@ -24,7 +24,7 @@ inline ByteRow find_byte_range(const float* row, int64_t dim) {
       const F x = load(row + i);
       lows = vmin(x, lows);
       highs = vmax(x, highs);
-      odd = odd + (x - x);  // NaN from the first number that is none.
+      odd = odd + (x - x);  // Becomes NaN at the first non-finite number.
     }
     low = -hmax(set1(0.0f) - lows);
     high = hmax(highs);
@@ -46,11 +46,11 @@ inline void store_every_second(Number* to, const Number* numbers, int64_t count)
 }
 #endif
 
-// A row to its places in a cache of Numbers; convert(x, n, y) turns n <= kStoreChunk floats into them.
+// Scatters a row into a cache of Numbers; convert(x, n, y) converts n <= kStoreChunk floats.
 template <typename Number, int64_t (*Index)(int64_t, int64_t, int64_t, int64_t), typename Convert>
 inline void store_numbers(const float* row, int64_t dim, int64_t slot, const KvHead& head, Convert&& convert) {
   auto* data = static_cast<Number*>(head.data);
-  const int64_t slots = head.slots;  // Not read again after each byte that is written.
+  const int64_t slots = head.slots;  // A local copy, so that it is not read again after each byte written.
   Number numbers[kStoreChunk];
   for (int64_t at = 0; at < dim; at += kStoreChunk) {
     const int64_t count = dim - at < kStoreChunk ? dim - at : kStoreChunk;
@@ -59,7 +59,7 @@ inline void store_numbers(const float* row, int64_t dim, int64_t slot, const KvH
       for (int64_t i = 0; i < count; ++i) data[Index(slots, dim, slot, at + i)] = numbers[i];
       continue;
     }
-    // Pairs lie at even distances.
+    // Pairs are at even distances.
     const int64_t first = Index(slots, dim, slot, at), second = Index(slots, dim, slot, at + 1);
     const int64_t pair = count > 2 ? Index(slots, dim, slot, at + 2) - first : 0;
     if (second == first + 1) {
@@ -90,7 +90,7 @@ inline void store_row(const float* row, int64_t dim, int64_t slot, const KvHead&
           __builtin_memset(y, 0, static_cast<size_t>(n));
           return;
         }
-        // A step so small that it is denormal is imprecise: hence vmin.
+        // A denormal step is imprecise: hence vmin.
         map_to_bytes(x, n, y, [=](F v) { return vmin((v - set1(bytes.low)) / set1(bytes.scale), set1(255.0f)); });
       });
       return;

@@ -1,5 +1,5 @@
-// Everything generic, put into a KernelTable. A table_<isa>.cpp includes its simd_*.h, then this, and names its integer
-// linear kernels.
+// All generic kernels, put into a KernelTable. A table_<isa>.cpp includes its simd_*.h, then this, and names its
+// integer linear kernels.
 #pragma once
 
 #include "backends/cpu/kernels/tables.h"
@@ -32,12 +32,12 @@ void linear(const LinearTask& task) {
   }
 }
 
-// IntAttention: over a cache in u8, with codes.
+// IntAttention: quantized attention over a u8 cache.
 template <void (*IntAttention)(const AttentionTask&)>
 void attention(const AttentionTask& task) {
   switch (task.k.dtype) {
     case DType::kF16: attention_of_type<DType::kF16>(task); return;
-    case DType::kU8: task.codes ? IntAttention(task) : attention_of_type<DType::kU8>(task); return;
+    case DType::kU8: task.quantized ? IntAttention(task) : attention_of_type<DType::kU8>(task); return;
     default: attention_of_type<DType::kF32>(task); return;
   }
 }
@@ -57,10 +57,10 @@ uint64_t linear_scratch_bytes(const PackedMatrix& weight, int64_t tokens) {
 }  // namespace
 }  // namespace tandem::cpu
 
-#define TANDEM_KERNEL_TABLE(isa_name, linear_i8, linear_lpbq4, int_scratch, int8_peak, order)                       \
+#define TANDEM_KERNEL_TABLE(isa_name, linear_i8, linear_lpbq4, int_scratch, int8_peak, layout)                      \
   {                                                                                                                 \
     .isa = isa_name, .linear = linear<linear_i8, linear_lpbq4>,                                                     \
-    .linear_scratch_bytes = linear_scratch_bytes<int_scratch>, .quantized_layout = order,                           \
+    .linear_scratch_bytes = linear_scratch_bytes<int_scratch>, .quantized_layout = layout,                          \
     .quantize_rows = quantize_rows, .quantize_rows_int16 = quantize_rows_int16, .rms_norm = rms_norm,               \
     .layer_norm = layer_norm, .add = add, .mul = mul, .scale = scale, .silu = silu, .gelu_tanh = gelu_tanh,         \
     .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul, .softcap = softcap, .rope = rope, .store_key = store_key, \

@@ -1,9 +1,9 @@
-// Attention over a KV head in u8 with AMX's tiles, for many rows of queries. What generic_int_attention.h multiplies as
-// 16-bit words is split into bytes here: a code is 256 * high + low, with a signed high byte and an unsigned low one.
-// Sums are exact and all that is rounded is shared with the other kernels, so results are the same to the bit.
+// Attention over a u8 KV head with AMX tiles, for many query rows. What generic_int_attention.h multiplies as 16-bit
+// words is split into bytes here: a word is 256 * high + low, with a signed high byte and an unsigned low one. Sums are
+// exact and all rounding code is shared with the other kernels, so results are the same to the bit.
 //
-// A tile of the left side is 16 rows of 64 bytes, of a query's entries or of a tile's weights; one of the right side
-// has four bytes of each of 16 columns in a row. The cache has pairs of those, so that two rows of it make one.
+// A tile of the left-hand side is 16 rows of 64 bytes, of queries or of a tile's weights; one of the right-hand side
+// has, in each row, four bytes of each of 16 columns. The cache has pairs of bytes, so that two of its rows make one.
 #include "backends/cpu/kernels/simd_avx512vnni.h"
 //
 #include "backends/cpu/kernels/tables.h"
@@ -19,25 +19,25 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr int64_t kTile = kTileRows * kTileBytes;  // Bytes of one.
-constexpr int64_t kBoth = 2 * kTile;               // Those of high bytes, and those of low ones behind them.
+constexpr int64_t kTile = kTileRows * kTileBytes;  // Bytes of one tile.
+constexpr int64_t kBoth = 2 * kTile;               // A tile of high bytes followed by the one of low bytes.
 static_assert(kTileSlots == kTileBytes, "a row's weights are one step of a product");
 // With fewer rows most of a tile would be padding.
 constexpr int64_t kLeastRows = 16;
 
 bool suits_tiles(int64_t rows, int64_t dim) { return rows >= kLeastRows && dim % kTileBytes == 0; }
 
-// 64 codes to their bytes, the low ones a tile behind the high ones.
-inline void split_codes(const int16_t* codes, uint8_t* to) {
+// Splits 64 words into bytes; the low bytes go one tile after the high ones.
+inline void split_words(const int16_t* quantized, uint8_t* to) {
   const auto bytes_of = [](__m512i first, __m512i second) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(first)), _mm512_cvtepi16_epi8(second), 1);
   };
-  const __m512i first = _mm512_loadu_si512(codes), second = _mm512_loadu_si512(codes + 32);
+  const __m512i first = _mm512_loadu_si512(quantized), second = _mm512_loadu_si512(quantized + 32);
   _mm512_storeu_si512(to, bytes_of(_mm512_srli_epi16(first, 8), _mm512_srli_epi16(second, 8)));
   _mm512_storeu_si512(to + kTile, bytes_of(first, second));
 }
 
-// 16 pairs of bytes and 16 more, to 16 times four.
+// Joins 16 pairs of bytes and 16 more into 16 groups of four.
 inline __m512i join_pairs(__m512i pairs) {
   const __m512i index =
       _mm512_setr_epi32(0x100000, 0x110001, 0x120002, 0x130003, 0x140004, 0x150005, 0x160006, 0x170007, 0x180008,
@@ -45,12 +45,12 @@ inline __m512i join_pairs(__m512i pairs) {
   return _mm512_permutexvar_epi16(index, pairs);
 }
 
-// Tiles 0 and 2, and 1 and 3, are sums of high and of low bytes, of two neighbouring tiles of columns each.
+// Tiles 0 and 2, and 1 and 3, are the sums of high and of low bytes for two neighbouring tiles of columns.
 struct TileProducts {
   uint8_t* queries;  // [blocks of 16 rows][dim / 64][high, low] tiles
   uint8_t* weights;  // [blocks of 16 rows][high, low] tiles
-  uint8_t* right;    // Of keys [dim / 64][4] tiles; of values [dim / 16].
-  int32_t* high;     // Sums of a block, [16][64]
+  uint8_t* right;    // Keys: [dim / 64][4] tiles; values: [dim / 16].
+  int32_t* high;     // Sums of one block, [16][64].
   int32_t* low;
   int64_t size;  // Of all parts, in floats.
 
@@ -65,16 +65,16 @@ struct TileProducts {
     size = parts.size;
   }
 
-  // Rows of `steps` * 64 codes to the tiles of the left side.
-  static void split_rows(const int16_t* codes, int64_t rows, int64_t steps, uint8_t* to) {
+  // Splits rows of `steps` * 64 words into tiles of the left-hand side.
+  static void split_rows(const int16_t* quantized, int64_t rows, int64_t steps, uint8_t* to) {
     for (int64_t row = 0; row < rows; ++row) {
-      uint8_t* const place = to + row / kTileRows * steps * kBoth + row % kTileRows * kTileBytes;
-      for (int64_t k = 0; k < steps; ++k) split_codes(codes + (row * steps + k) * kTileBytes, place + k * kBoth);
+      uint8_t* const tile_row = to + row / kTileRows * steps * kBoth + row % kTileRows * kTileBytes;
+      for (int64_t k = 0; k < steps; ++k) split_words(quantized + (row * steps + k) * kTileBytes, tile_row + k * kBoth);
     }
   }
 
   void prepare(const AttentionTask& task, const IntScratch& at) const {
-    // Rows that there are not are zeros, for good.
+    // Rows past the last one stay zero.
     const int64_t steps = task.dim / kTileBytes, last = at.rows / kTileRows;
     if (at.rows % kTileRows != 0) {
       __builtin_memset(queries + last * steps * kBoth, 0, static_cast<size_t>(steps * kBoth));
@@ -89,7 +89,7 @@ struct TileProducts {
     _tile_zero(2);
     _tile_zero(3);
   }
-  // One step of a product. The left tiles are in 4 and 5.
+  // One step of a product. The left-hand tiles are in registers 4 and 5.
   static void add_step(const uint8_t* two_tiles) {
     _tile_loadd(6, two_tiles, kTileBytes);
     _tile_loadd(7, two_tiles + kTile, kTileBytes);
@@ -110,7 +110,7 @@ struct TileProducts {
     _tile_stored(3, low + col + kLanes, kRowBytes);
   }
 
-  // The sums of 16 rows from `row` on and 64 columns from `col` on, to where they are used.
+  // Passes the sums of 16 rows from `row` on and 64 columns from `col` on to `use`.
   template <typename Use>
   void use_sums(const IntScratch& at, int64_t row, int64_t col, Use use) const {
     const int64_t count = at.rows - row < kTileRows ? at.rows - row : kTileRows;
@@ -129,10 +129,9 @@ struct TileProducts {
     for (int64_t i = 0; i < kKeyTiles; ++i) {
       for (int64_t k = 0; k < steps; ++k) {
         for (int64_t r = 0; r < kTileRows; ++r) {
-          const uint8_t* const place = tile.keys[i] + (k * kTileRows + r) * kTileBytes;
-          __builtin_prefetch(place + kTileSlots * task.dim);
-          _mm512_storeu_si512(right + (k * kKeyTiles + i) * kTile + r * kTileBytes,
-                              join_pairs(_mm512_loadu_si512(place)));
+          const uint8_t* const p = tile.keys[i] + (k * kTileRows + r) * kTileBytes;
+          __builtin_prefetch(p + kTileSlots * task.dim);
+          _mm512_storeu_si512(right + (k * kKeyTiles + i) * kTile + r * kTileBytes, join_pairs(_mm512_loadu_si512(p)));
         }
       }
     }

@@ -37,7 +37,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set_source_files_properties(${KERNELS_AMX} PROPERTIES COMPILE_OPTIONS "${AVX512VNNI_OPTIONS};-mamx-tile;-mamx-int8")
   target_compile_definitions(tandem_cpu_kernels PRIVATE TANDEM_KERNELS_X86)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64|ARM64")
-  # What *_neon.cpp use, every 64-bit ARM CPU has.
+  # Every 64-bit ARM CPU has what *_neon.cpp use.
   target_sources(tandem_cpu_kernels PRIVATE ${KERNELS_DIR}/linear_int_neon.cpp ${KERNELS_DIR}/linear_int_dotprod.cpp
                                             ${KERNELS_DIR}/linear_int_i8mm.cpp ${KERNELS_DIR}/table_neon.cpp)
   set_source_files_properties(${KERNELS_DIR}/linear_int_dotprod.cpp PROPERTIES COMPILE_OPTIONS

@@ -1,9 +1,9 @@
-// Where the numbers of a KV head lie. Both products of attention multiply pairs of inputs: pairs of a key's entries,
-// and pairs of slots of the values. So pairs stand together, as the matrix units of CPUs want them, and nothing has to
-// be transposed when it is read.
+// The layout of a KV head. Both products of attention multiply pairs of inputs: pairs of a key's entries, and pairs of
+// slots of the values. So pairs are adjacent, as the matrix units of CPUs want them, and nothing has to be transposed
+// on reading.
 //   keys    tiles of 16 slots; in a tile [dim / 2][16 slots][2 entries]
 //   values  [slot / 2][dim][2 slots]
-// The last tile, pair of slots or pair of entries has what is left: no memory is padding.
+// The last tile, pair of slots or pair of entries has what is left: there is no padding.
 #pragma once
 
 #include <cstdint>

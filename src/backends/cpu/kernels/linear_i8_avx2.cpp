@@ -15,7 +15,7 @@ void byte_tile(const LinearTask& task, int64_t panel, int64_t token) {
   const int64_t cols = padded(task.weight->cols);
   const uint8_t* weights = task.weight->data + panel * kPanelRows * cols;
   const int64_t stride = task.quantized.stride;
-  const int8_t* x = task.quantized.codes + token * stride;
+  const int8_t* x = task.quantized.values + token * stride;
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i sum[T][2];
   TANDEM_UNROLL for (int t = 0; t < T; ++t) sum[t][0] = sum[t][1] = _mm256_setzero_si256();
@@ -41,14 +41,14 @@ void byte_tile(const LinearTask& task, int64_t panel, int64_t token) {
 
 }  // namespace
 
-// What a product of four bytes takes here: vpmaddubsw, vpmaddwd and an addition.
+// Multiplying four bytes takes vpmaddubsw, vpmaddwd and an addition here.
 int64_t multiply_int8_avx2(int64_t rounds) {
   constexpr int kSums = 12;
   __m256i sum[kSums], x = _mm256_set1_epi8(3);
   const __m256i ones = _mm256_set1_epi16(1);
   for (__m256i& s : sum) s = _mm256_setzero_si256();
   for (int64_t i = 0; i < rounds; ++i) {
-    asm volatile("" : "+x"(x));  // Another operand each time, for all that the compiler knows.
+    asm volatile("" : "+x"(x));  // To the compiler, a new operand each time.
     TANDEM_UNROLL for (int k = 0; k < kSums; ++k) {
       const __m256i pairs = _mm256_maddubs_epi16(x, _mm256_add_epi8(x, sum[k]));
       sum[k] = _mm256_add_epi32(sum[k], _mm256_madd_epi16(pairs, ones));

@@ -1,7 +1,7 @@
-// Integer linear layers for AMX: a tile is 16 rows of 64 bytes, and tdpbssd multiplies 16 tokens x 64 inputs with
-// 64 inputs x 16 channels. A kI8 panel is a column of such tiles as it lies in the file; kLpbq4 panels are expanded to
-// kI8 ones, once for all tokens. Activations are arranged in tiles: read where they were quantized, at a stride of 1024
-// bytes, the rows of a tile fall into few cache sets. Few tokens are left to VNNI.
+// Integer linear layers for AMX: a tile is 16 rows of 64 bytes, and tdpbssd multiplies 16 tokens x 64 inputs with 64
+// inputs x 16 channels. A kI8 panel, as stored in the file, is a column of such tiles; kLpbq4 panels are expanded to
+// kI8 ones, once for all tokens. Activations are arranged in tiles: read from where they were quantized, at a stride of
+// 1024 bytes, the rows of a tile would map to few cache sets. Few tokens are left to VNNI.
 // Sums are exact, so results are those of the other integer kernels to the bit.
 #include "backends/cpu/kernels/simd_avx512vnni.h"
 //
@@ -15,27 +15,28 @@ namespace tandem::cpu {
 namespace {
 
 constexpr int kPanels = 2;
-constexpr int64_t kSumsBytes = 2 * kTileRows * kPanels * kPanelRows * 4;  // Of a block, at the scratch's beginning.
+constexpr int64_t kSumsBytes =
+    2 * kTileRows * kPanels * kPanelRows * 4;  // Of a block, at the start of the scratch memory.
 // With fewer tokens most of a tile would be padding.
 constexpr int64_t kLeastTokens = 12;
 
-// ---- Activations: 16 tokens to a group, as the tiles lie ----
+// ---- Activations: 16 tokens to a group, in tile order ----
 
 int64_t group_bytes(int64_t cols) { return kTileRows * cols; }
 
-// [cols / 64][16 tokens][64]; zeros for tokens that there are not.
-void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t cols, uint8_t* out) {
+// [cols / 64][16 tokens][64]; zeros for missing tokens.
+void arrange_group(const int8_t* quantized, int64_t stride, int64_t tokens, int64_t cols, uint8_t* out) {
   for (int64_t col = 0; col < cols; col += kTileBytes) {
     for (int64_t t = 0; t < kTileRows; ++t, out += kTileBytes) {
-      _mm512_storeu_si512(out, t < tokens ? _mm512_loadu_si512(codes + t * stride + col) : _mm512_setzero_si512());
+      _mm512_storeu_si512(out, t < tokens ? _mm512_loadu_si512(quantized + t * stride + col) : _mm512_setzero_si512());
     }
   }
 }
 
-static_assert(kTileRows % 2 == 0 && kTileRows <= kMaxCodeGroup);
-constexpr QuantizedLayout kTileOrder = {kTileRows, group_bytes, arrange_group};
+static_assert(kTileRows % 2 == 0 && kTileRows <= kMaxLayoutGroup);
+constexpr QuantizedLayout kTileLayout = {kTileRows, group_bytes, arrange_group};
 
-constexpr int64_t kExpandedBytes = 512 << 10;  // Of the panels that are taken at a time.
+constexpr int64_t kExpandedBytes = 512 << 10;  // Of the panels processed at a time.
 
 // 16 * G tokens x P panels to sums[token][panel][16]. x: G groups.
 template <int G, int P>
@@ -112,7 +113,7 @@ int64_t multiply_int8_amx(int64_t rounds) {
 }
 
 const QuantizedLayout* quantized_layout_amx(int64_t tokens) {
-  return tokens < kLeastTokens ? code_order_avx512vnni(tokens) : &kTileOrder;
+  return tokens < kLeastTokens ? quantized_layout_avx512vnni(tokens) : &kTileLayout;
 }
 
 uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens) {

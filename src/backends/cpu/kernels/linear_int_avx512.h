@@ -1,5 +1,5 @@
-// What integer linear layers share with AVX-512, whatever multiplies. Included after simd_avx512vnni.h; internal
-// linkage (see simd_portable.h).
+// What the integer linear layers for AVX-512 share, whichever instruction multiplies. Included after simd_avx512vnni.h;
+// internal linkage (see simd_portable.h).
 #pragma once
 
 #include <immintrin.h>
@@ -11,8 +11,8 @@ namespace {
 
 inline int64_t padded(int64_t cols) { return (cols + kColAlign - 1) / kColAlign * kColAlign; }
 
-// Scales the sums of P panels and writes them to y. What is the same for all tokens is read once: the compiler must
-// otherwise take it that each store to y changes the task, which cost 2 % of the time of a layer with 1024 columns.
+// Scales the sums of P panels and writes them to y. Loop invariants are read once: otherwise the compiler must assume
+// that each store to y changes the task, which cost 2 % of the time of a layer with 1024 columns.
 template <int P>
 class SumsWriter {
  public:
@@ -30,7 +30,7 @@ class SumsWriter {
     }
   }
 
-  // Of T tokens.
+  // For T tokens.
   template <int T>
   void write(int64_t token, const __m512i (&sums)[T][P]) const {
     if (!has_bias_ && added_ == nullptr) {
@@ -46,11 +46,11 @@ class SumsWriter {
     int64_t at = token * stride_;
     TANDEM_UNROLL for (int t = 0; t < T; ++t, at += stride_) {
       const __m512 scale = _mm512_set1_ps(token_scales_[token + t]);
-      asm("" : "+r"(at));  // GCC 12 computes the places of all results first and spills them otherwise.
+      asm("" : "+r"(at));  // Otherwise GCC 12 computes the addresses of all results first and spills them.
       TANDEM_UNROLL for (int p = 0; p < P; ++p) {
         __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[t][p]), _mm512_mul_ps(scales_[p], scale));
         if constexpr (Adds) {
-          // Not a bias of 0 where there is none: -0 would become 0.
+          // No bias of 0 where there is none: -0 would become 0.
           if (has_bias_) y = _mm512_add_ps(y, bias_[p]);
           if (added_ != nullptr) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(masks_[p], added_ + at + p * kPanelRows));
         }
@@ -68,19 +68,19 @@ class SumsWriter {
   __m512 scales_[P], bias_[P];
 };
 
-// How many panels, a multiple of `step`, have at most so many bytes as int8: they stay in the second-level cache while
-// all tokens pass by.
+// How many panels, a multiple of `step`, have at most `bytes` bytes as int8: they stay in the second-level cache while
+// all tokens are processed.
 inline int64_t panels_at_once(int64_t cols, int64_t bytes, int64_t step) {
   const int64_t panels = bytes / (kPanelRows * cols) / step * step;
   return panels < step ? step : panels;
 }
 
-// The packed panels that will probably be wanted next, the `count` ones behind panel `end`, are brought into the
-// second-level cache a part at a time, while the ones before them are multiplied: making bytes of them waits for memory
-// otherwise.
+// Prefetches the packed panels that will probably be needed next, the `count` ones from panel `end` on, into the
+// second-level cache, a part at a time while the panels before them are multiplied: otherwise expanding them waits for
+// memory.
 class NextPanels {
  public:
-  // In so many parts.
+  // In `parts` parts.
   NextPanels(const PackedMatrix& w, int64_t end, int64_t count, int64_t parts) {
     const int64_t panel_bytes = kPanelRows * padded(w.cols) / (w.format == WeightFormat::kLpbq4 ? 2 : 1);
     const int64_t panels = (w.rows + kPanelRows - 1) / kPanelRows, last = end + count < panels ? end + count : panels;
@@ -102,8 +102,8 @@ class NextPanels {
 // Whether the bytes of an expanded panel are the weights, or weights + 128 (for a multiplier that wants them unsigned).
 enum Expanded { kSigned, kPlus128 };
 
-// One panel of nibbles to bytes of multiplier * code, laid out like a kI8 panel. A nibble times a multiplier is at most
-// 15 * 16, so a 16-bit product of two nibbles with one multiplier has no carry between its bytes.
+// Expands one panel of nibbles to bytes of multiplier * q, laid out like a kI8 panel. A nibble times a multiplier is at
+// most 15 * 16, so a 16-bit product of two nibbles with one multiplier has no carry between its bytes.
 template <Expanded E>
 void expand_panel(const PackedMatrix& w, int64_t panel, uint8_t* out) {
   const int64_t cols = padded(w.cols);
@@ -116,7 +116,7 @@ void expand_panel(const PackedMatrix& w, int64_t panel, uint8_t* out) {
     const __m512i m32 = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(multipliers)));
     const __m512i m16 = _mm512_or_si512(m32, _mm512_slli_epi32(m32, 16));
     const __m512i m8 = _mm512_or_si512(m16, _mm512_slli_epi16(m16, 8));
-    // Nibbles are codes + 8. The shift stays in its byte because m <= 16.
+    // Nibbles are q + 8. The shift stays in its byte because m <= 16.
     const __m512i offset = _mm512_sub_epi8(origin, _mm512_slli_epi16(m8, 3));
     for (int64_t g = 0; g < groups; ++g, data += 64, out += 128) {
       const __m512i bytes = _mm512_loadu_si512(data);

@@ -1,11 +1,11 @@
 // Integer linear layers for AVX-512 VNNI: vpdpbusd multiplies four unsigned bytes with four signed ones and adds the
 // sum to an int32. The weights are the unsigned side, so that activations need no preparation:
-//   few tokens, kLpbq4    the nibbles as they are, code + 8; a block's sum starts at -8 times the sum of its
-//   activations,
-//                         fits an int16, and vpdpwssd multiplies it with the multiplier and adds it to the row's sum.
-//   otherwise             int8 weights + 128, with -128 times the sum of all activations added; with many tokens some
-//                         panels are made into such bytes at a time, and the activations lie as the tiles read them.
-// All of it is exact, so the two ways agree to the bit.
+//   few tokens, kLpbq4    the nibbles as stored, q + 8; a block's sum starts at -8 times the sum of its activations,
+//   fits
+//                         an int16, and vpdpwssd multiplies it with the multiplier and adds it to the row's sum.
+//   otherwise             int8 weights + 128, with -128 times the sum of all activations added; with many tokens a few
+//                         panels at a time are expanded to such bytes, and the activations are in tile order.
+// All of it is exact, so both ways agree to the bit.
 #include "backends/cpu/kernels/simd_avx512vnni.h"
 //
 #include "backends/cpu/kernels/tables.h"
@@ -22,19 +22,19 @@ namespace {
 // 24 accumulators, 2 weights and an activation in 32 registers.
 constexpr int kGemmTokens = 12;
 constexpr int kGemmPanels = 2;
-// Up to so many tokens weights are read as they lie, kLpbq4 as nibbles. With 8 tokens bytes were faster (323 against
-// 265 GOPS), with 4 not tried: the exact crossing has not been measured.
+// Up to this many tokens, weights are read as stored, kLpbq4 as nibbles. With 8 tokens bytes were faster (323 against
+// 265 GOPS), with 4 not tried: the exact crossover has not been measured.
 constexpr int64_t kFewTokens = 6;
-// Decoding waits for memory: 4 panels at a time, fetched ahead, reach 13 GB/s where one alone reached 9.
+// Decoding is bound by memory: 4 panels at a time, with prefetching, reach 13 GB/s where one alone reached 9.
 constexpr int kNibblePanels = 4;
 constexpr int64_t kPrefetchBytes = 2048;
-// How far ahead of a place in one of P panels to fetch: in the panel itself, or, near its end, in the panel that is
-// read behind it.
+// How far ahead to prefetch from an offset in one of P panels: in the panel itself or, near its end, in the panel that
+// is read after it.
 template <int P>
-inline int64_t fetch_ahead(int64_t place, int64_t panel_bytes) {
-  return place + kPrefetchBytes < panel_bytes ? kPrefetchBytes : kPrefetchBytes + (P - 1) * panel_bytes;
+inline int64_t prefetch_distance(int64_t offset, int64_t panel_bytes) {
+  return offset + kPrefetchBytes < panel_bytes ? kPrefetchBytes : kPrefetchBytes + (P - 1) * panel_bytes;
 }
-constexpr int64_t kSubBlock = 32;  // The longest run of columns whose sum of code * activation fits an int16.
+constexpr int64_t kSubBlock = 32;  // The longest run of columns whose sum of q * activation fits an int16.
 
 inline __m512i broadcast4(const int8_t* p) {
   int32_t word;
@@ -87,7 +87,7 @@ void nibble_tile(const LinearTask& task, int64_t panel, int64_t token, const int
   const int64_t panel_multipliers = kPanelRows * (cols / w.block);
   const uint8_t* data = w.data + panel * panel_bytes;
   const uint8_t* multipliers = w.multipliers + panel * panel_multipliers;
-  const int8_t* x = task.quantized.codes + token * task.quantized.stride;
+  const int8_t* x = task.quantized.values + token * task.quantized.stride;
   const int64_t stride = task.quantized.stride;
   const __m512i low = _mm512_set1_epi8(15);
   corrections += token * sub_blocks;
@@ -100,7 +100,7 @@ void nibble_tile(const LinearTask& task, int64_t panel, int64_t token, const int
     TANDEM_UNROLL for (int t = 0; t < T; ++t) {
       TANDEM_UNROLL for (int p = 0; p < P; ++p) sum[t][p] = _mm512_set1_epi32(corrections[t * sub_blocks + b]);
     }
-    const int64_t ahead = fetch_ahead<P>(b * G * 64, panel_bytes);
+    const int64_t ahead = prefetch_distance<P>(b * G * 64, panel_bytes);
     TANDEM_UNROLL for (int g = 0; g < G; ++g) {
       TANDEM_UNROLL for (int p = 0; p < P; ++p) {
         const uint8_t* at = data + p * panel_bytes + g * 64;
@@ -132,7 +132,7 @@ void linear_nibbles(const LinearTask& task) {
   const int64_t sub_blocks = cols / (8 * G);
   int32_t* corrections = reinterpret_cast<int32_t*>(task.scratch);
   for (int64_t token = 0; token < task.tokens; ++token) {
-    const int8_t* x = task.quantized.codes + token * task.quantized.stride;
+    const int8_t* x = task.quantized.values + token * task.quantized.stride;
     sum_runs(x, cols, 8 * G, -8, corrections + token * sub_blocks);
   }
   int64_t panel = task.panel_begin;
@@ -153,10 +153,10 @@ void linear_nibbles(const LinearTask& task) {
   }
 }
 
-// How the activations of a tile lie: [cols / 4][T] groups of four, or rows at a stride.
+// The layout of a tile's activations: [cols / 4][T] groups of four, or rows at a stride.
 enum Inputs { kArranged, kRows };
 
-// T tokens by P panels of bytes, to which 128 is added first unless they have it already (Plus128).
+// T tokens by P panels of bytes, to which 128 is added first unless they have it already (kPlus128).
 template <int T, int P, Inputs I, Expanded E>
 void byte_tile(const LinearTask& task, const uint8_t* weights, int64_t panel, int64_t token, const int8_t* x,
                const int32_t* sums) {
@@ -172,7 +172,7 @@ void byte_tile(const LinearTask& task, const uint8_t* weights, int64_t panel, in
     TANDEM_UNROLL for (int p = 0; p < P; ++p) {
       const uint8_t* at = weights + p * panel_bytes + col * kPanelRows;
       if constexpr (I == kRows) {
-        const int64_t ahead = fetch_ahead<P>(col * kPanelRows, panel_bytes);
+        const int64_t ahead = prefetch_distance<P>(col * kPanelRows, panel_bytes);
         _mm_prefetch(reinterpret_cast<const char*>(at + ahead), _MM_HINT_T0);
       }
       w[p] = _mm512_loadu_si512(at);
@@ -186,7 +186,7 @@ void byte_tile(const LinearTask& task, const uint8_t* weights, int64_t panel, in
   SumsWriter<P>(task, panel).write(token, sum);
 }
 
-// `tokens` <= T tokens, with the tile of just that many.
+// `tokens` <= T tokens, with a tile of exactly that size.
 template <int T, int P, Inputs I, Expanded E>
 void byte_tokens(const LinearTask& task, const uint8_t* weights, int64_t panel, int64_t token, int64_t tokens,
                  const int8_t* x, const int32_t* sums) {
@@ -199,17 +199,17 @@ void byte_tokens(const LinearTask& task, const uint8_t* weights, int64_t panel, 
   }
 }
 
-// ---- Few tokens of kI8 weights: read once, as they lie ----
+// ---- Few tokens of kI8 weights: read once, as stored ----
 
 void linear_few_i8(const LinearTask& task) {
   const int64_t panel_bytes = kPanelRows * padded(task.weight->cols);
   int32_t sums[kFewTokens];
   for (int64_t token = 0; token < task.tokens; ++token) {
-    const int8_t* x = task.quantized.codes + token * task.quantized.stride;
+    const int8_t* x = task.quantized.values + token * task.quantized.stride;
     sum_runs(x, padded(task.weight->cols), padded(task.weight->cols), 1, sums + token);
   }
   const uint8_t* weights = task.weight->data;
-  const int8_t* x = task.quantized.codes;
+  const int8_t* x = task.quantized.values;
   int64_t panel = task.panel_begin;
   if (task.tokens == 1) {
     for (; panel + kNibblePanels <= task.panel_end; panel += kNibblePanels) {
@@ -221,23 +221,23 @@ void linear_few_i8(const LinearTask& task) {
   }
 }
 
-// ---- Many tokens: arranged in groups of a tile's height, each behind the sums of its tokens ----
+// ---- Many tokens: arranged in groups of a tile's height, each preceded by the sums of its tokens ----
 
 constexpr int64_t kSumsBytes = 64;
 static_assert(kGemmTokens * sizeof(int32_t) <= kSumsBytes);
 
 int64_t group_bytes(int64_t cols) { return kSumsBytes + kGemmTokens * cols; }
 
-void arrange_group(const int8_t* codes, int64_t stride, int64_t tokens, int64_t cols, uint8_t* out) {
+void arrange_group(const int8_t* quantized, int64_t stride, int64_t tokens, int64_t cols, uint8_t* out) {
   auto* sums = reinterpret_cast<int32_t*>(out);
-  for (int64_t t = 0; t < tokens; ++t) sum_runs(codes + t * stride, cols, cols, 1, sums + t);
-  // Only moved: four codes travel as one float.
-  interleave_rows(reinterpret_cast<const float*>(codes), stride / 4, tokens, cols / 4,
+  for (int64_t t = 0; t < tokens; ++t) sum_runs(quantized + t * stride, cols, cols, 1, sums + t);
+  // Four int8 values are moved as one float.
+  interleave_rows(reinterpret_cast<const float*>(quantized), stride / 4, tokens, cols / 4,
                   reinterpret_cast<float*>(out + kSumsBytes));
 }
 
-static_assert(kGemmTokens % 2 == 0 && kGemmTokens <= kMaxCodeGroup);
-constexpr QuantizedLayout kTileOrder = {kGemmTokens, group_bytes, arrange_group};
+static_assert(kGemmTokens % 2 == 0 && kGemmTokens <= kMaxLayoutGroup);
+constexpr QuantizedLayout kTileLayout = {kGemmTokens, group_bytes, arrange_group};
 
 constexpr int64_t kExpandedBytes = 256 << 10;  // Of the panels that are expanded at a time.
 
@@ -290,18 +290,20 @@ int64_t multiply_int8_avx512vnni(int64_t rounds) {
   __m512i sum[kSums], x = _mm512_set1_epi8(3);
   for (__m512i& s : sum) s = _mm512_setzero_si512();
   for (int64_t i = 0; i < rounds; ++i) {
-    asm volatile("" : "+v"(x));  // Another operand each time, for all that the compiler knows.
+    asm volatile("" : "+v"(x));  // To the compiler, a new operand each time.
     TANDEM_UNROLL for (int k = 0; k < kSums; ++k) sum[k] = dot4(sum[k], x, x);
   }
   for (__m512i& s : sum) asm volatile("" : : "v"(s));
   return rounds * kSums * 64 * 2;
 }
 
-const QuantizedLayout* code_order_avx512vnni(int64_t tokens) { return tokens > kFewTokens ? &kTileOrder : nullptr; }
+const QuantizedLayout* quantized_layout_avx512vnni(int64_t tokens) {
+  return tokens > kFewTokens ? &kTileLayout : nullptr;
+}
 
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens) {
   const int64_t cols = padded(weight.cols);
-  // A call may have fewer tokens than the plan's.
+  // A call may have fewer tokens than its plan.
   const int64_t few = (tokens < kFewTokens ? tokens : kFewTokens) * (cols / 16) * 4;
   const int64_t many = tokens > kFewTokens ? panels_at_once(cols, kExpandedBytes, kGemmPanels) * kPanelRows * cols : 0;
   return static_cast<uint64_t>(few > many ? few : many);

@@ -1,8 +1,9 @@
-// Integer linear layers for AVX-VNNI (CPUs with vpdpbusd and no AVX-512: Alder Lake and later), in the ways of
+// Integer linear layers for AVX-VNNI (CPUs with vpdpbusd and no AVX-512: Alder Lake and later), as in
 // linear_int_avx512vnni.cpp with registers of half the size:
-//   few tokens, kLpbq4    nibbles as they are, code + 8; a block's sum starts at -8 times the sum of its activations,
-//                         fits an int16, and vpdpwssd multiplies it with the multiplier and adds it to the row's sum.
-//   otherwise             int8 weights + 128, with -128 times the sum of all activations added; kLpbq4 is expanded into
+//   few tokens, kLpbq4    the nibbles as stored, q + 8; a block's sum starts at -8 times the sum of its activations,
+//   fits
+//                         an int16, and vpdpwssd multiplies it with the multiplier and adds it to the row's sum.
+//   otherwise             int8 weights + 128, with -128 times the sum of all activations added; kLpbq4 is expanded to
 //                         such weights first, a panel at a time.
 #include "backends/cpu/kernels/linear_int_avx2.h"
 
@@ -11,10 +12,10 @@ namespace {
 
 // 12 accumulators, 2 weights and an activation in 16 registers.
 constexpr int kTileTokens = 6;
-// Beyond so many tokens a panel is worth expanding.
+// Beyond this many tokens, expanding a panel pays off.
 constexpr int64_t kNibbleTokens = 6;
 constexpr int64_t kPrefetchBytes = 2048;
-constexpr int64_t kSubBlock = 32;  // The longest run of columns whose sum of code * activation fits an int16.
+constexpr int64_t kSubBlock = 32;  // The longest run of columns whose sum of q * activation fits an int16.
 
 // sum + the four products of each lane. GCC 12 copies the accumulators of its intrinsic around and spills them.
 inline __m256i dot4(__m256i sum, __m256i unsigned_bytes, __m256i signed_bytes) {
@@ -58,7 +59,7 @@ void nibble_tile(const LinearTask& task, int64_t panel, int64_t token, const int
   const int shift = w.block > kSubBlock ? 1 : 0;  // A block of 64 is two sub-blocks with one multiplier.
   const uint8_t* data = w.data + panel * kPanelRows * cols / 2;
   const uint8_t* multipliers = w.multipliers + panel * kPanelRows * (cols / w.block);
-  const int8_t* x = task.quantized.codes + token * stride;
+  const int8_t* x = task.quantized.values + token * stride;
   const __m256i low = _mm256_set1_epi8(15);
   corrections += token * sub_blocks;
   __m256i total[T][2];
@@ -96,7 +97,7 @@ void linear_nibbles(const LinearTask& task) {
   const int64_t cols = padded(task.weight->cols), sub_blocks = cols / (8 * G);
   int32_t* corrections = reinterpret_cast<int32_t*>(task.scratch);
   for (int64_t token = 0; token < task.tokens; ++token) {
-    sum_runs(task.quantized.codes + token * task.quantized.stride, cols, 8 * G, -8, corrections + token * sub_blocks);
+    sum_runs(task.quantized.values + token * task.quantized.stride, cols, 8 * G, -8, corrections + token * sub_blocks);
   }
   for (int64_t panel = task.panel_begin; panel < task.panel_end; ++panel) {
     int64_t token = 0;
@@ -105,7 +106,7 @@ void linear_nibbles(const LinearTask& task) {
   }
 }
 
-// One panel of nibbles to bytes of multiplier * code + 128, laid out like a kI8 panel (linear_int_avx512.h).
+// Expands one panel of nibbles to bytes of multiplier * q + 128, laid out like a kI8 panel (linear_int_avx512.h).
 void expand_panel(const PackedMatrix& w, int64_t panel, uint8_t* out) {
   const int64_t cols = padded(w.cols), groups = w.block / 8;
   const uint8_t* data = w.data + panel * kPanelRows * cols / 2;
@@ -132,12 +133,12 @@ void expand_panel(const PackedMatrix& w, int64_t panel, uint8_t* out) {
   }
 }
 
-// T tokens by one panel of bytes. `sign`: what is to be flipped in them to have 128 added.
+// T tokens by one panel of bytes. `sign`: the bits to flip to add 128 to them.
 template <int T>
 void byte_tile(const LinearTask& task, const uint8_t* weights, __m256i sign, int64_t panel, int64_t token,
                const int32_t* corrections) {
   const int64_t cols = padded(task.weight->cols), stride = task.quantized.stride;
-  const int8_t* x = task.quantized.codes + token * stride;
+  const int8_t* x = task.quantized.values + token * stride;
   __m256i sum[T][2];
   TANDEM_UNROLL for (int t = 0; t < T; ++t) sum[t][0] = sum[t][1] = _mm256_set1_epi32(corrections[token + t]);
   for (int64_t col = 0; col < cols; col += 4) {
@@ -175,7 +176,7 @@ void linear_bytes(const LinearTask& task) {
   int32_t* corrections = reinterpret_cast<int32_t*>(task.scratch);
   uint8_t* expanded = task.scratch + corrections_bytes(task.tokens);
   for (int64_t token = 0; token < task.tokens; ++token) {
-    sum_runs(task.quantized.codes + token * task.quantized.stride, cols, cols, -128, corrections + token);
+    sum_runs(task.quantized.values + token * task.quantized.stride, cols, cols, -128, corrections + token);
   }
   const bool is_i8 = w.format == WeightFormat::kI8;
   const __m256i sign = _mm256_set1_epi8(is_i8 ? -128 : 0);
@@ -197,7 +198,7 @@ int64_t multiply_int8_avxvnni(int64_t rounds) {
   __m256i sum[kSums], x = _mm256_set1_epi8(3);
   for (__m256i& s : sum) s = _mm256_setzero_si256();
   for (int64_t i = 0; i < rounds; ++i) {
-    asm volatile("" : "+x"(x));  // Another operand each time, for all that the compiler knows.
+    asm volatile("" : "+x"(x));  // To the compiler, a new operand each time.
     TANDEM_UNROLL for (int k = 0; k < kSums; ++k) sum[k] = dot4(sum[k], x, x);
   }
   for (__m256i& s : sum) asm volatile("" : : "x"(s));

@@ -1,8 +1,9 @@
-// Integer linear layers with sdot: each lane of four adds four products of bytes. Shared by the kernels for CPUs with
+// Integer linear layers with sdot: each of four lanes adds four products of bytes. Shared by the kernels for CPUs with
 // that instruction alone and for those with smmla too; internal linkage, included by them only.
-//   few tokens, kLpbq4    nibbles as they are, code + 8; a block's sum starts at -8 times the sum of its activations,
-//                         and is multiplied with the block's multiplier when it is added to the row's sum.
-//   otherwise             int8 weights; kLpbq4 is expanded into such weights first, a panel at a time.
+//   few tokens, kLpbq4    the nibbles as stored, q + 8; a block's sum starts at -8 times the sum of its activations,
+//   and
+//                         is multiplied with the block's multiplier when it is added to the row's sum.
+//   otherwise             int8 weights; kLpbq4 is expanded to such weights first, a panel at a time.
 #pragma once
 
 #include "backends/cpu/kernels/linear_int_neon.h"
@@ -10,11 +11,11 @@
 namespace tandem::cpu {
 namespace {
 
-// Beyond so many tokens a panel of nibbles is worth expanding.
+// Beyond this many tokens, expanding a panel of nibbles pays off.
 constexpr int kNibbleTokens = 4;
 constexpr int kByteTokens = 4;  // 16 accumulators of 32 registers.
 
-// `rounds` of products with operands in registers: what multiply_int8() is to count, where one is `operations`.
+// `rounds` of products with operands in registers, for multiply_int8(); each counts as `operations`.
 template <typename Multiply>
 inline int64_t count_products(int64_t rounds, int64_t operations, Multiply&& multiply) {
   constexpr int kSums = 16;
@@ -22,7 +23,7 @@ inline int64_t count_products(int64_t rounds, int64_t operations, Multiply&& mul
   int8x16_t x = vdupq_n_s8(3);
   for (int32x4_t& s : sum) s = vdupq_n_s32(0);
   for (int64_t i = 0; i < rounds; ++i) {
-    asm volatile("" : "+w"(x));  // Another operand each time, for all that the compiler knows.
+    asm volatile("" : "+w"(x));  // To the compiler, a new operand each time.
     TANDEM_UNROLL for (int k = 0; k < kSums; ++k) sum[k] = multiply(sum[k], x);
   }
   for (int32x4_t& s : sum) asm volatile("" : : "w"(s));
@@ -47,12 +48,12 @@ struct NibbleTile {
 
   template <int T>
   void run(int64_t token) const {
-    // Quads whose sums go side by side: independent instructions, as far as there are registers.
+    // Quads whose sums are computed side by side: independent instructions, as far as there are registers.
     constexpr int kSide = T <= 2 ? kQuads : 1;
     const int64_t blocks = padded(task.weight->cols) / (16 * S), stride = task.quantized.stride;
     const uint8_t* data = panel_nibbles(*task.weight, panel);
     const uint8_t* multipliers = panel_multipliers(*task.weight, panel);
-    const int8_t* x = token_codes(task, token);
+    const int8_t* x = quantized_row(task, token);
     const int32_t* correction = corrections + token * blocks;
     int32x4_t total[T][kQuads];
     TANDEM_UNROLL for (int t = 0; t < T; ++t) {
@@ -103,7 +104,7 @@ inline void linear_nibbles_of(const LinearTask& task) {
   const int64_t cols = padded(task.weight->cols), blocks = cols / (16 * S);
   int32_t* corrections = reinterpret_cast<int32_t*>(task.scratch);
   for (int64_t token = 0; token < task.tokens; ++token) {
-    make_corrections(token_codes(task, token), cols, 16 * S, corrections + token * blocks);
+    make_corrections(quantized_row(task, token), cols, 16 * S, corrections + token * blocks);
   }
   for (int64_t panel = task.panel_begin; panel < task.panel_end; ++panel) {
     all_tokens<kNibbleTokens>(task.tokens, NibbleTile<S>{task, panel, corrections});
@@ -121,7 +122,7 @@ inline int64_t nibble_scratch(const PackedMatrix& w, int64_t tokens) {
   return w.format == WeightFormat::kI8 ? 0 : tokens * (padded(w.cols) / w.block) * 4;
 }
 
-// A panel of nibbles to int8 weights, multiplier * code; store(vectors of 8 columns, quad, first 4, last 4 of them).
+// Expands a panel of nibbles to int8 weights, multiplier * q; store(group of 8 columns, quad, first 4, last 4 columns).
 template <typename Store>
 inline void expand_nibbles(const PackedMatrix& w, int64_t panel, Store store) {
   const int64_t cols = padded(w.cols), groups = w.block / 8;
@@ -134,7 +135,7 @@ inline void expand_nibbles(const PackedMatrix& w, int64_t panel, Store store) {
       const int8x16_t offset = vmulq_s8(factor, vdupq_n_s8(-8));
       for (int64_t g = group; g < group + groups; ++g) {
         const uint8x16_t bytes = vld1q_u8(data + g * 64 + q * 16);
-        // Modulo 256 on the way; multiplier * code is within -128..112.
+        // Modulo 256 on the way; multiplier * q is within -128..112.
         store(g, q, vmlaq_s8(offset, low_nibbles(bytes), factor), vmlaq_s8(offset, high_nibbles(bytes), factor));
       }
     }
@@ -150,7 +151,7 @@ struct ByteTile {
   void run(int64_t token) const {
     const int64_t cols = padded(task.weight->cols), stride = task.quantized.stride;
     const int8_t* weights = panel_weights;
-    const int8_t* x = token_codes(task, token);
+    const int8_t* x = quantized_row(task, token);
     int32x4_t sum[T][kQuads];
     TANDEM_UNROLL for (int t = 0; t < T; ++t) {
       TANDEM_UNROLL for (int q = 0; q < kQuads; ++q) sum[t][q] = vdupq_n_s32(0);
@@ -179,7 +180,7 @@ struct ByteTile {
   }
 };
 
-// kI8, of any number of tokens, without scratch.
+// kI8, for any number of tokens, without scratch memory.
 inline void linear_bytes(const LinearTask& task) {
   for (int64_t panel = task.panel_begin; panel < task.panel_end; ++panel) {
     all_tokens<kByteTokens>(task.tokens, ByteTile{task, panel, panel_bytes(*task.weight, panel)});

@@ -1,17 +1,17 @@
 // Integer linear layers for CPUs with smmla (Armv8.6 and most of Armv9: Cortex-X2, A710, A510 and later; Neoverse V1,
-// N2). It multiplies 2 x 8 bytes with 8 x 2: two tokens, two rows. Many tokens take it, over panels that are brought
-// into pairs of rows once for all of them; with few tokens that is not worth it, and sdot does their work.
+// N2). It multiplies 2 x 8 bytes with 8 x 2: two tokens, two rows. It is used for many tokens, over panels rearranged
+// into pairs of rows once for all of them; for few tokens that does not pay off, and sdot is used.
 #include "backends/cpu/kernels/linear_int_dotprod.h"
 
 namespace tandem::cpu {
 namespace {
 
-// Beyond so many tokens a panel is worth rearranging.
+// Beyond this many tokens, rearranging a panel pays off.
 constexpr int64_t kFewTokens = kNibbleTokens;
-constexpr int kTileTokens = 4;  // 16 accumulators of 32 registers; with 24 compilers run out of them.
+constexpr int kTileTokens = 4;  // 16 accumulators of 32 registers; with 24 compilers run out of registers.
 constexpr int kRowPairs = static_cast<int>(kPanelRows / 2);
 
-// Four inputs of each row of a quad, and the next four: as two pairs of rows, 8 inputs of each.
+// Four inputs of each row of a quad, and the next four, as two pairs of rows with 8 inputs each.
 inline void store_pairs(int8_t* panel, int64_t group, int quad, int8x16_t first, int8x16_t second) {
   const int32x4_t a = vreinterpretq_s32_s8(first), b = vreinterpretq_s32_s8(second);
   int8_t* const to = panel + group * 128 + quad * 32;
@@ -19,7 +19,7 @@ inline void store_pairs(int8_t* panel, int64_t group, int quad, int8x16_t first,
   vst1q_s8(to + 16, vreinterpretq_s8_s32(vzip2q_s32(a, b)));
 }
 
-// A panel of either format to [col / 8][row pair][2 rows][8 cols].
+// Rearranges a panel of either format to [col / 8][row pair][2 rows][8 cols].
 void rearrange_panel(const PackedMatrix& w, int64_t panel, int8_t* out) {
   if (w.format != WeightFormat::kI8) {
     expand_nibbles(w, panel, [=](int64_t group, int quad, int8x16_t first, int8x16_t second) {
@@ -45,7 +45,7 @@ struct PairTile {
     constexpr int kPairs = (T + 1) / 2;
     const int64_t cols = padded(task.weight->cols), stride = task.quantized.stride;
     const int8_t* weights = panel_weights;
-    const int8_t* x = token_codes(task, token);
+    const int8_t* x = quantized_row(task, token);
     int32x4_t sum[kPairs][kRowPairs];  // Two tokens by two rows each.
     TANDEM_UNROLL for (int p = 0; p < kPairs; ++p) {
       TANDEM_UNROLL for (int r = 0; r < kRowPairs; ++r) sum[p][r] = vdupq_n_s32(0);

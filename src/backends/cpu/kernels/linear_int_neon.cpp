@@ -4,7 +4,7 @@
 //   kLpbq4   On nibbles for any number of tokens, because a block of up to 64 columns adds up in int16: four int16 per
 //            row, at most 16 * 8 * 127 = 16256 each, two of them together 32512. So only one in 4 to 16 multiply-adds
 //            has to be widened; expanding to int8 would widen every second one. The sums start at -8 times the sum of
-//            the activations, because a nibble is code + 8. They may wrap on the way; the end result fits.
+//            the activations, because a nibble is q + 8. They may wrap in between; the final sum fits.
 #include "backends/cpu/kernels/linear_int_neon.h"
 
 namespace tandem::cpu {
@@ -36,7 +36,7 @@ struct ByteTile {
   void run(int64_t token) const {
     const int64_t cols = padded(task.weight->cols), stride = task.quantized.stride;
     const int8_t* weights = panel_bytes(*task.weight, panel);
-    const int8_t* x = token_codes(task, token);
+    const int8_t* x = quantized_row(task, token);
     int32x4_t sum[T][kQuads][2];
     TANDEM_UNROLL for (int t = 0; t < T; ++t) {
       TANDEM_UNROLL for (int q = 0; q < kQuads; ++q) sum[t][q][0] = sum[t][q][1] = vdupq_n_s32(0);
@@ -88,7 +88,7 @@ struct NibbleTile {
     const int64_t blocks = padded(task.weight->cols) / (16 * S), stride = task.quantized.stride;
     const uint8_t* data = panel_nibbles(*task.weight, panel);
     const uint8_t* multipliers = panel_multipliers(*task.weight, panel);
-    const int8_t* x = token_codes(task, token);
+    const int8_t* x = quantized_row(task, token);
     const int16_t* correction = corrections + token * blocks * 4;
     int32x4_t total[T][kQuads];
     TANDEM_UNROLL for (int t = 0; t < T; ++t) {
@@ -131,7 +131,7 @@ void linear_nibbles(const LinearTask& task) {
   const int64_t cols = padded(task.weight->cols), blocks = cols / (16 * S);
   int16_t* corrections = reinterpret_cast<int16_t*>(task.scratch);
   for (int64_t token = 0; token < task.tokens; ++token) {
-    make_corrections(token_codes(task, token), cols, 16 * S, corrections + token * blocks * 4);
+    make_corrections(quantized_row(task, token), cols, 16 * S, corrections + token * blocks * 4);
   }
   for (int64_t panel = task.panel_begin; panel < task.panel_end; ++panel) {
     all_tokens<kNibbleTokens>(task.tokens, NibbleTile<S>{task, panel, corrections});

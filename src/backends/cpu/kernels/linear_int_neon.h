@@ -29,8 +29,8 @@ inline const uint8_t* panel_nibbles(const PackedMatrix& w, int64_t panel) {
 inline const uint8_t* panel_multipliers(const PackedMatrix& w, int64_t panel) {
   return w.multipliers + panel * kPanelRows * (padded(w.cols) / w.block);
 }
-inline const int8_t* token_codes(const LinearTask& task, int64_t token) {
-  return task.quantized.codes + token * task.quantized.stride;
+inline const int8_t* quantized_row(const LinearTask& task, int64_t token) {
+  return task.quantized.values + token * task.quantized.stride;
 }
 
 // Nibbles of 16 bytes, 0..15.

@@ -1,5 +1,5 @@
-// Integer linear layers for any CPU: a panel is expanded to int8 rows, then plain dot products, which compilers turn
-// into the CPU's multiply-add instructions.
+// Integer linear layers for any CPU: a panel is expanded to int8 rows, followed by plain dot products, which compilers
+// turn into the CPU's multiply-add instructions.
 #include <cstring>
 
 #include "backends/cpu/kernels/tables.h"
@@ -46,7 +46,7 @@ int64_t multiply_int8_portable(int64_t rounds) {
   for (size_t i = 0; i < sizeof(x); ++i) x[i] = static_cast<int8_t>(i);
   int32_t sum = 0;
   for (int64_t i = 0; i < rounds; ++i) {
-    asm volatile("" : : "r"(x) : "memory");  // Other numbers each time, for all that the compiler knows.
+    asm volatile("" : : "r"(x) : "memory");  // To the compiler, new numbers each time.
     sum += dot(x, x, sizeof(x)) & 1;
   }
   asm volatile("" : : "r"(sum));
@@ -70,7 +70,7 @@ void linear_int_portable(const LinearTask& task) {
     const int64_t first = panel * kPanelRows;
     const int64_t rows = w.rows - first < kPanelRows ? w.rows - first : kPanelRows;
     for (int64_t token = 0; token < task.tokens; ++token) {
-      const int8_t* x = task.quantized.codes + token * task.quantized.stride;
+      const int8_t* x = task.quantized.values + token * task.quantized.stride;
       for (int64_t row = 0; row < rows; ++row) {
         const float factor = w.scales[first + row] * task.quantized.scales[token];
         float y = static_cast<float>(dot(expanded + row * cols, x, cols)) * factor;

@@ -1,7 +1,7 @@
 // LPBQ linear layers for AVX2, on nibbles for any number of tokens: nibble * activation is small enough that int16
 // holds the sum of a sub-block of 32 columns (two int16 per row, 16 columns each, 16 * 8 * 127 = 16256), so that only
 // one in eight multiply-adds has to be widened; expanding to int8 would widen every one. The sums start at -8 times the
-// sum of the activations, because a nibble is code + 8. int16 additions may wrap on the way; the end result fits.
+// sum of the activations, because a nibble is q + 8. int16 additions may wrap in between; the final sum fits.
 #include "backends/cpu/kernels/linear_int_avx2.h"
 
 namespace tandem::cpu {
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kTileTokens = 4;
 constexpr int64_t kSubBlock = 32;
-// Decoding waits for memory: two panels at a time, fetched ahead.
+// Decoding is bound by memory: two panels at a time, with prefetching.
 constexpr int kDecodeHalves = 4;
 constexpr int64_t kPrefetchBytes = 2048;
 
@@ -17,7 +17,7 @@ constexpr int64_t kPrefetchBytes = 2048;
 void make_corrections(const int8_t* x, int64_t cols, int64_t sub_block, int32_t* out) {
   const __m128i ones = _mm_set1_epi8(1);
   for (int64_t col = 0; col < cols; col += sub_block) {
-    // 16-bit sums of neighbours, which stay apart in even and odd ones.
+    // 16-bit sums of neighbours, kept apart in even and odd lanes.
     __m128i sums = _mm_setzero_si128();
     for (int64_t i = 0; i < sub_block; i += 16) {
       const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + col + i));
@@ -29,7 +29,8 @@ void make_corrections(const int8_t* x, int64_t cols, int64_t sub_block, int32_t*
   }
 }
 
-// T tokens by U halves of panels (8 rows each), `half` is the first one's number; G groups of 8 columns to a sub-block.
+// T tokens by U halves of panels (8 rows each), the first of which is number `half`; G groups of 8 columns to a
+// sub-block.
 template <int T, int U, int G>
 void nibble_tile(const LinearTask& task, int64_t half, int64_t token, const int32_t* corrections) {
   const PackedMatrix& w = *task.weight;
@@ -44,7 +45,7 @@ void nibble_tile(const LinearTask& task, int64_t half, int64_t token, const int3
     multipliers[u] = w.multipliers + panel * kPanelRows * (cols / w.block) + second * 8;
   }
   const int64_t stride = task.quantized.stride;
-  const int8_t* x = task.quantized.codes + token * stride;
+  const int8_t* x = task.quantized.values + token * stride;
   const __m256i low = _mm256_set1_epi8(15);
   corrections += token * sub_blocks;
   __m256i total[T][U];
@@ -62,8 +63,8 @@ void nibble_tile(const LinearTask& task, int64_t half, int64_t token, const int3
         nibbles[2 * g + 1] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), low);
       }
       const uint8_t* block = multipliers[u] + (b >> shift) * kPanelRows;
-      const __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(block)));
-      const __m256i multiplier = _mm256_or_si256(wide, _mm256_slli_epi32(wide, 16));
+      const __m256i m32 = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(block)));
+      const __m256i multiplier = _mm256_or_si256(m32, _mm256_slli_epi32(m32, 16));
       TANDEM_UNROLL for (int t = 0; t < T; ++t) {
         __m256i sum = _mm256_set1_epi32(corrections[t * sub_blocks + b]);
         TANDEM_UNROLL for (int g = 0; g < 2 * G; ++g) {
@@ -84,7 +85,7 @@ void linear_nibbles(const LinearTask& task) {
   const int64_t sub_blocks = cols / (8 * G);
   int32_t* corrections = reinterpret_cast<int32_t*>(task.scratch);
   for (int64_t token = 0; token < task.tokens; ++token) {
-    const int8_t* x = task.quantized.codes + token * task.quantized.stride;
+    const int8_t* x = task.quantized.values + token * task.quantized.stride;
     make_corrections(x, cols, 8 * G, corrections + token * sub_blocks);
   }
   int64_t half = 2 * task.panel_begin;

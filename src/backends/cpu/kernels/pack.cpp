@@ -1,4 +1,4 @@
-// Between the portable form of a weight matrix and the panels that kernels read.
+// Converts between the portable form of a weight matrix and the panels that kernels read.
 #include <algorithm>
 #include <bit>
 
@@ -23,10 +23,10 @@ void pack_float(const T* in, int64_t rows, int64_t cols, T* out) {
 
 void pack_i8(const WeightMatrix& in, PackedStorage& out, int64_t padded_cols) {
   for (int64_t row = 0; row < in.rows; ++row) {
-    const int8_t* codes = in.codes.data() + row * in.cols;
+    const int8_t* quantized = in.quantized.data() + row * in.cols;
     uint8_t* at = out.data.data() + row / kPanelRows * kPanelRows * padded_cols + row % kPanelRows * 4;
     for (int64_t col = 0; col < in.cols; ++col) {
-      at[col / 4 * 4 * kPanelRows + col % 4] = static_cast<uint8_t>(codes[col]);
+      at[col / 4 * 4 * kPanelRows + col % 4] = static_cast<uint8_t>(quantized[col]);
     }
   }
 }
@@ -38,14 +38,14 @@ void pack_lpbq4(const WeightMatrix& in, PackedStorage& out, int64_t padded_cols)
   std::fill(out.multipliers.begin(), out.multipliers.end(), uint8_t{1});
   for (int64_t row = 0; row < in.rows; ++row) {
     const int64_t panel = row / kPanelRows, lane = row % kPanelRows;
-    const int8_t* codes = in.codes.data() + row * in.cols;
+    const int8_t* quantized = in.quantized.data() + row * in.cols;
     const uint8_t* multipliers = in.multipliers.data() + row * blocks;
     uint8_t* at = out.data.data() + panel * kPanelRows * padded_cols / 2 + lane * 4;
     uint8_t* multipliers_at = out.multipliers.data() + panel * padded_blocks * kPanelRows + lane;
     for (int64_t b = 0; b < blocks; ++b) multipliers_at[b * kPanelRows] = multipliers[b];
     for (int64_t col = 0; col < in.cols; ++col) {
       uint8_t& byte = at[col / 8 * 4 * kPanelRows + col % 4];
-      const int nibble = codes[col] + 8;
+      const int nibble = quantized[col] + 8;
       byte = static_cast<uint8_t>(col % 8 < 4 ? (byte & 0xf0) | nibble : (byte & 0x0f) | nibble << 4);
     }
   }
@@ -140,8 +140,8 @@ void unpack_row(const PackedMatrix& matrix, int64_t row, float* out) {
       const float scale = matrix.scales[row];
       for (int64_t col = 0; col < matrix.cols; ++col) {
         const int byte = at[col / 8 * 4 * kPanelRows + col % 4];
-        const int code = (col % 8 < 4 ? byte & 15 : byte >> 4) - 8;
-        out[col] = scale * static_cast<float>(code * multipliers[col / matrix.block * kPanelRows]);
+        const int q = (col % 8 < 4 ? byte & 15 : byte >> 4) - 8;
+        out[col] = scale * static_cast<float>(q * multipliers[col / matrix.block * kPanelRows]);
       }
       return;
     }

@@ -3,11 +3,11 @@
 // Rows (output channels) come in panels of 16, the last one padded with zero rows. Inside a panel:
 //   kF32, kF16, kBF16   [col][16 rows]
 //   kI8                 [col / 4][16 rows][4 cols] int8; cols padded with zeros to a multiple of 64
-//   kLpbq4              [col / 8][16 rows][4] bytes; byte i of a row has the code of col 8g+i in its low nibble and
-//                       that of col 8g+4+i in its high nibble, both as code + 8 (0..15); cols padded to a multiple of
-//                       64 with nibbles of 8 (code 0)
-// Four neighbouring inputs of one row stand together because vpdpbusd, sdot and AMX's tdpb* all multiply and add
-// groups of four bytes; 64 inputs is one AMX tile row.
+//   kLpbq4              [col / 8][16 rows][4] bytes; byte i of a row has col 8g+i in its low nibble and col 8g+4+i in
+//                       its high nibble, both as q + 8 (0..15); cols padded to a multiple of 64 with nibbles of 8 (q =
+//                       0)
+// Four neighbouring inputs of one row are adjacent because vpdpbusd, sdot and AMX's tdpb* all multiply and add groups
+// of four bytes; 64 inputs are one AMX tile row.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace tandem::cpu {
 
 inline constexpr int64_t kPanelRows = 16;
 inline constexpr int64_t kColAlign = 64;  // Of quantized formats.
-// A longer row of a quantized format could overflow int32: 128 * 127 * 65536 is half of its range. Whoever makes a
+// A longer row of a quantized format could overflow int32: 128 * 127 * 65536 is half of its range. Code that makes a
 // PackedMatrix from a file checks this.
 inline constexpr int64_t kMaxQuantizedCols = 65536;
 
@@ -46,7 +46,7 @@ struct PackedSizes {
 };
 PackedSizes packed_sizes(WeightFormat format, int64_t rows, int64_t cols, int block);
 
-// The three parts, owned. `view()` is what kernels take.
+// The three parts, owned. `view()` is what kernels read.
 struct PackedStorage {
   WeightFormat format = WeightFormat::kF32;
   int64_t rows = 0;

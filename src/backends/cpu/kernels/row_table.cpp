@@ -8,13 +8,13 @@
 namespace tandem::cpu {
 namespace {
 
-// Products that an int32 holds the sum of: 256 * 127 * 32767 is half of its range.
+// Products whose sum fits an int32: 256 * 127 * 32767 is half of its range.
 constexpr int64_t kSumLength = 256;
-constexpr float kLargestCode = 32767.0f;
-// Logits whose largest stands for all of them in the first look.
+constexpr float kLargestQuantized = 32767.0f;
+// Logits per group; the first pass looks at each group's largest only.
 constexpr int64_t kGroup = 64;
 
-// Larger values first, and of equal values the earlier: sorts as one number.
+// Larger values first, and the earlier of equal values: sorts as one number.
 uint64_t sort_key(uint16_t value, int64_t index) {
   return uint64_t{value} << 32 | (uint64_t{std::numeric_limits<uint32_t>::max()} - static_cast<uint64_t>(index));
 }
@@ -47,15 +47,15 @@ PackedStorage pack_row_table(const WeightMatrix& matrix) {
   out.data.resize(row_table_sizes(matrix.rows, matrix.cols).data);
   const int64_t stride = RowTable{matrix.rows, matrix.cols, nullptr, nullptr}.stride();
   for (int64_t row = 0; row < matrix.rows; ++row) {
-    std::copy_n(matrix.codes.data() + row * matrix.cols, matrix.cols, out.data.data() + row * stride);
+    std::copy_n(matrix.quantized.data() + row * matrix.cols, matrix.cols, out.data.data() + row * stride);
   }
   return out;
 }
 
 void unpack_row(const RowTable& table, int64_t row, float* out) {
-  const int8_t* const codes = table.values + row * table.stride();
+  const int8_t* const quantized = table.values + row * table.stride();
   const float scale = table.scales[row];
-  for (int64_t col = 0; col < table.cols; ++col) out[col] = scale * static_cast<float>(codes[col]);
+  for (int64_t col = 0; col < table.cols; ++col) out[col] = scale * static_cast<float>(quantized[col]);
 }
 
 void RescoreInput::set(const float* x, int64_t cols) {
@@ -65,27 +65,27 @@ void RescoreInput::set(const float* x, int64_t cols) {
     largest = std::max(largest, std::fabs(x[i]));
     is_finite = is_finite && std::isfinite(x[i]);
   }
-  codes.assign(static_cast<size_t>((cols + kColAlign - 1) / kColAlign * kColAlign), 0);
-  scale = is_finite ? double{largest} / double{kLargestCode} : std::numeric_limits<double>::quiet_NaN();
+  values.assign(static_cast<size_t>((cols + kColAlign - 1) / kColAlign * kColAlign), 0);
+  scale = is_finite ? double{largest} / double{kLargestQuantized} : std::numeric_limits<double>::quiet_NaN();
   if (!is_finite || largest == 0.0f) return;
-  const double inverse = double{kLargestCode} / double{largest};
+  const double inverse = double{kLargestQuantized} / double{largest};
   for (int64_t i = 0; i < cols; ++i) {
-    codes[static_cast<size_t>(i)] = static_cast<int16_t>(std::lrint(double{x[i]} * inverse));
+    values[static_cast<size_t>(i)] = static_cast<int16_t>(std::lrint(double{x[i]} * inverse));
   }
 }
 
 float multiply_row(const RowTable& table, int64_t row, const RescoreInput& x) {
-  const int8_t* const codes = table.values + row * table.stride();
+  const int8_t* const quantized = table.values + row * table.stride();
   int64_t sum = 0;
   for (int64_t at = 0; at < table.stride(); at += kSumLength) {
-    sum += multiply_some(codes + at, x.codes.data() + at, std::min(kSumLength, table.stride() - at));
+    sum += multiply_some(quantized + at, x.values.data() + at, std::min(kSumLength, table.stride() - at));
   }
   return static_cast<float>(static_cast<double>(sum) * double{table.scales[row]} * x.scale);
 }
 
 void find_largest(const uint16_t* values, int64_t size, int64_t count, std::vector<uint64_t>& scratch, int32_t* found) {
-  // The groups' largest values are `count` values or more, if there are so many groups: the count-th of them is no
-  // larger than the count-th of all values. Most groups lie below it and are never looked at again.
+  // If there are `count` groups or more, the count-th largest group maximum is no larger than the count-th largest
+  // value. Most groups lie below it and are not looked at again.
   const int64_t groups = (size + kGroup - 1) / kGroup;
   scratch.clear();
   for (int64_t g = 0; g < groups; ++g) {

@@ -1,6 +1,6 @@
-// A table of int8 rows that are read one at a time, each in one piece: a few pages of the mapped file for a token,
-// where the panels of packed_matrix.h would be sixteen times as many. And what rescoring does with it: the head's
-// largest logits, found with few bits, are computed again from their rows (OpKind::kRescore).
+// A table of int8 rows that are read one at a time, each contiguous: a few pages of the mapped file per token, where
+// the panels of packed_matrix.h would touch sixteen times as many. And rescoring with it: the LM head's largest logits,
+// found with few bits, are computed again from their rows (OpKind::kRescore).
 #pragma once
 
 #include <cstdint>
@@ -27,19 +27,19 @@ PackedStorage pack_row_table(const WeightMatrix& matrix);
 // Row `row` as floats: `out` holds cols floats.
 void unpack_row(const RowTable& table, int64_t row, float* out);
 
-// A vector that rows are multiplied with, as 16-bit integers: value = scale * code. Finer than the u16 activations that
-// it comes from, and integer sums are the same on every machine.
+// A vector to multiply rows with, as 16-bit integers: value = scale * q. Finer than the u16 activations that it comes
+// from, and integer sums are the same on every machine.
 struct RescoreInput {
-  std::vector<int16_t> codes;  // Padded with zeros like a row.
+  std::vector<int16_t> values;  // Padded with zeros like a row.
   double scale = 0.0;
 
-  // Not-a-number makes every product so.
+  // NaN or infinity makes every product NaN.
   void set(const float* x, int64_t cols);
 };
 float multiply_row(const RowTable& table, int64_t row, const RescoreInput& x);
 
-// The `count` largest of `values`, the first ones where equal values compete, in no particular order.
-// `found` holds `count` indices; `scratch` is for the search, and grows to what it needs once.
+// The `count` largest of `values`, the first ones on ties, in no particular order. `found` holds `count` indices;
+// `scratch` grows once to the size that the search needs.
 void find_largest(const uint16_t* values, int64_t size, int64_t count, std::vector<uint64_t>& scratch, int32_t* found);
 
 }  // namespace tandem::cpu

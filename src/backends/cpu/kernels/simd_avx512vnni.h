@@ -40,7 +40,7 @@ inline void store_n(float* p, F v, int64_t n) { _mm512_mask_storeu_ps(p, first_l
 inline F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
 inline F vmax(F a, F b) { return _mm512_max_ps(a, b); }
 inline F vmin(F a, F b) { return _mm512_min_ps(a, b); }
-// p * 2^n for an integer n, rounded once: what simd_*.h may have, and then says so.
+// p * 2^n for an integer n, rounded once: optional in a simd_*.h, announced by this macro.
 #define TANDEM_SIMD_SCALES
 inline F times_power_of_2(F p, F n) { return _mm512_scalef_ps(p, n); }
 inline float hmax(F v) {
@@ -95,8 +95,8 @@ inline void store_f16_n(uint16_t* p, F v, int64_t n) {
   _mm256_mask_storeu_epi16(p, first_lanes(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-// Every second number from `to` on; what lies between them is not touched, not even to be written as it was: another
-// thread may be writing there.
+// Stores every second number from `to` on. The memory in between is not touched, not even rewritten with its old value:
+// another thread may be writing there.
 #define TANDEM_SIMD_SPREADS
 inline void store_every_second(float* to, const float* numbers, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[2 * i] = numbers[i];
@@ -120,7 +120,7 @@ typedef int16_t W __attribute__((vector_size(64)));
 typedef __m512i PairSums;
 constexpr int kWordRows = 6;
 constexpr int kWordVectors = 4;
-// vpdpwssd. Not by its name for GCC 12, which copies the sums around in arrays of them.
+// vpdpwssd. In assembly for GCC 12, which copies arrays of the sums around otherwise.
 inline PairSums add_products(PairSums s, W a, W b) {
 #ifdef __clang__
   return _mm512_dpwssd_epi32(s, (__m512i)a, (__m512i)b);

@@ -11,7 +11,7 @@ namespace tandem::cpu {
 namespace {
 
 constexpr int64_t kLanes = 4;
-// Not float32x4_t: compilers differ in what operators they give to that.
+// Not float32x4_t: compilers disagree on the operators that it has.
 typedef float F __attribute__((vector_size(16)));
 typedef uint32_t U __attribute__((vector_size(16)));
 typedef int32_t I __attribute__((vector_size(16)));
@@ -72,8 +72,8 @@ inline F load_bf16(const uint16_t* p) { return (F)vreinterpretq_f32_u32(vshlq_n_
 inline F load_u8(const uint8_t* p) {
   uint32_t word;
   __builtin_memcpy(&word, p, sizeof(word));
-  const uint16x8_t wide = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(word)));
-  return (F)vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
+  const uint16x8_t halfwords = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(word)));
+  return (F)vcvtq_f32_u32(vmovl_u16(vget_low_u16(halfwords)));
 }
 inline F load_f16_n(const uint16_t* p, int64_t n) {
   uint16_t buffer[kLanes] = {};

@@ -1,6 +1,6 @@
 // The vector type that the generic_*.h kernels are written in, for any CPU: 4 floats as a compiler vector extension
-// (SSE2 on x86-64, NEON on ARM). A source file includes exactly one simd_*.h, then the generic ones; all of it has
-// internal linkage, so that code built for different instruction sets never meets in the linker.
+// (SSE2 on x86-64, NEON on ARM). A source file includes exactly one simd_*.h, then the generic ones; everything has
+// internal linkage, so that the linker never mixes code built for different instruction sets.
 //
 // Each simd_*.h defines kLanes, the types F (floats) and U (their bits), and the functions below; + - * / < > == ?: and
 // bit operations come from the compiler.
@@ -21,13 +21,13 @@ typedef int32_t I __attribute__((vector_size(16)));
 typedef uint8_t B __attribute__((vector_size(4)));  // One byte per lane.
 typedef uint16_t Half4 __attribute__((vector_size(8)));
 
-// Register tiles: accumulators are tokens x panels x (16 / kLanes), and 16 registers must hold them.
+// Register tiles: tokens x panels x (16 / kLanes) accumulators, which must fit 16 registers.
 constexpr int kTileTokens = 2;
 constexpr int kTilePanels = 1;
-// Whether 16-bit weights are converted once per panel and block of tokens instead of once per tile.
+// Whether 16-bit weights are converted once per panel and block of tokens rather than once per tile.
 constexpr bool kExpandHalf = true;
 constexpr int kDecodePanels = 1;
-// Of the attention's matrix products: rows x vectors.
+// Tile of attention's matrix products: rows x vectors.
 constexpr int kMatmulRows = 2;
 constexpr int kMatmulVectors = 4;
 
@@ -51,10 +51,10 @@ inline F load_n(const float* p, int64_t n) {
 inline void store_n(float* p, F v, int64_t n) { __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(float)); }
 
 inline F fma(F a, F b, F c) { return a * b + c; }
-// The larger and the smaller; b if one of the two is NaN.
+// Maximum and minimum; b if either is NaN.
 inline F vmax(F a, F b) { return a > b ? a : b; }
 inline F vmin(F a, F b) { return a < b ? a : b; }
-// Of all lanes, none of which is NaN.
+// Over all lanes, none of which is NaN.
 inline float hmax(F v) {
   const float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
   return a > b ? a : b;
@@ -73,7 +73,7 @@ inline F load_f16(const uint16_t* p) {
   __builtin_memcpy(&half, p, sizeof(half));
   const U bits = __builtin_convertvector(half, U);
   const U magnitude = (bits & 0x7fffu) << 13;
-  // The exponent moves from bias 15 to 127 by a multiplication, which also makes subnormals normal.
+  // A multiplication moves the exponent from bias 15 to 127, and makes subnormals normal.
   const U finite = (U)((F)magnitude * set1(0x1p112f));
   const U value = magnitude >= set1_bits(0x0f800000u) ? (magnitude | 0x7f800000u) : finite;
   return (F)(value | ((bits & 0x8000u) << 16));
@@ -103,8 +103,8 @@ inline void store_f16_n(uint16_t* p, F v, int64_t n) {
 }
 inline void store_f16(uint16_t* p, F v) { store_f16_n(p, v, kLanes); }
 
-// Products of 16-bit integers, in pairs: W has two numbers for each lane, and a lane's sum is that of both products.
-// PairSums may keep them in any order until float_sums(). No sum leaves 32 bits.
+// Products of 16-bit integers, in pairs: W has two numbers per lane, and a lane's sum is that of both products.
+// PairSums may keep them in any order until float_sums(). No sum overflows 32 bits.
 typedef int16_t W __attribute__((vector_size(16)));
 struct PairSums {
   I sums = {};

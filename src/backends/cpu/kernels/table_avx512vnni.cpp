@@ -8,7 +8,7 @@ namespace tandem::cpu {
 
 constexpr KernelTable kAvx512VnniKernels =
     TANDEM_KERNEL_TABLE("avx512vnni", linear_int_avx512vnni, linear_int_avx512vnni, linear_int_scratch_avx512vnni,
-                        multiply_int8_avx512vnni, code_order_avx512vnni);
+                        multiply_int8_avx512vnni, quantized_layout_avx512vnni);
 
 namespace {
 

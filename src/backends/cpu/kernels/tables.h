@@ -1,4 +1,4 @@
-// What the per-instruction-set files offer to each other and to dispatch.cpp. Nothing here is inline: see
+// What the per-instruction-set files share with each other and with dispatch.cpp. Nothing here is inline: see
 // kernels.cmake.
 #pragma once
 
@@ -30,14 +30,14 @@ extern const KernelTable kAvx512VnniKernels;
 void linear_int_avx512vnni(const LinearTask& task);
 uint64_t linear_int_scratch_avx512vnni(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_avx512vnni(int64_t rounds);
-const QuantizedLayout* code_order_avx512vnni(int64_t tokens);
+const QuantizedLayout* quantized_layout_avx512vnni(int64_t tokens);
 
 extern const KernelTable kAmxKernels;
 void linear_int_amx(const LinearTask& task);
 uint64_t linear_int_scratch_amx(const PackedMatrix& weight, int64_t tokens);
 int64_t multiply_int8_amx(int64_t rounds);
 const QuantizedLayout* quantized_layout_amx(int64_t tokens);
-// Attention with codes. False, and nothing is done, if the tiles do not suit its shape.
+// Quantized attention. Returns false and does nothing if the tiles do not suit the shape.
 bool int_attention_amx(const AttentionTask& task);
 uint64_t int_attention_scratch_amx(int64_t tokens, int64_t group, int64_t dim);  // In floats.
 #endif

@@ -104,8 +104,8 @@ Status check_weights(const std::string& name, const WeightMatrix& weights) {
     if (have != rows * cols) return internal_error("weight {} has {} values", name, have);
     return {};
   }
-  if (weights.codes.size() != rows * cols || weights.scales.size() != rows) {
-    return internal_error("weight {} has {} codes and {} scales for {} x {}", name, weights.codes.size(),
+  if (weights.quantized.size() != rows * cols || weights.scales.size() != rows) {
+    return internal_error("weight {} has {} codes and {} scales for {} x {}", name, weights.quantized.size(),
                           weights.scales.size(), rows, cols);
   }
   if (weights.format != WeightFormat::kLpbq4) return {};
@@ -253,7 +253,8 @@ Result<TensorSpec> make_fully_connected_weights(std::string name, const WeightMa
   }
   TensorSpec spec = make_tensor(TensorKind::kStatic, std::move(name), DataType::kFixedS8, std::move(shape));
   spec.quantization = quantization_of(weights, 0);
-  spec.data = TensorData::borrow({reinterpret_cast<const uint8_t*>(weights.codes.data()), weights.codes.size()});
+  spec.data =
+      TensorData::borrow({reinterpret_cast<const uint8_t*>(weights.quantized.data()), weights.quantized.size()});
   return spec;
 }
 
@@ -266,7 +267,7 @@ Result<TensorSpec> make_conv2d_weights(std::string name, const WeightMatrix& wei
     const std::vector<float> values = transposed(as_floats(weights).data(), rows, cols);
     return make_static(std::move(name), DataType::kFloat16, std::move(shape), f16_bytes(values));
   }
-  const auto* const codes = reinterpret_cast<const uint8_t*>(weights.codes.data());
+  const auto* const codes = reinterpret_cast<const uint8_t*>(weights.quantized.data());
   TensorSpec spec = make_static(std::move(name), DataType::kFixedS8, std::move(shape), transposed(codes, rows, cols));
   spec.quantization = quantization_of(weights, 3);
   return spec;

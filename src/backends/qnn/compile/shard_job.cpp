@@ -32,7 +32,7 @@ void append(WeightMatrix& whole, WeightMatrix&& part) {
   const auto add = [](auto& to, auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   add(whole.f32, part.f32);
   add(whole.half, part.half);
-  add(whole.codes, part.codes);
+  add(whole.quantized, part.quantized);
   add(whole.multipliers, part.multipliers);
   add(whole.scales, part.scales);
 }
@@ -86,7 +86,7 @@ class QuantizedCheckpoint final : public qnn::LoweringWeights {
       case WeightFormat::kF32: whole.f32.reserve(count); return;
       case WeightFormat::kF16:
       case WeightFormat::kBF16: whole.half.reserve(count); return;
-      default: whole.codes.reserve(count); return;
+      default: whole.quantized.reserve(count); return;
     }
   }
 

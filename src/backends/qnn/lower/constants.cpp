@@ -80,9 +80,9 @@ Status check_matrix(const ir::Tensor& weight, const WeightMatrix& matrix) {
     case WeightFormat::kF32: complete = matrix.f32.size() == count; break;
     case WeightFormat::kF16:
     case WeightFormat::kBF16: complete = matrix.half.size() == count; break;
-    case WeightFormat::kI8: complete = matrix.codes.size() == count && matrix.scales.size() == rows; break;
+    case WeightFormat::kI8: complete = matrix.quantized.size() == count && matrix.scales.size() == rows; break;
     case WeightFormat::kLpbq4:
-      complete = matrix.codes.size() == count && matrix.scales.size() == rows &&
+      complete = matrix.quantized.size() == count && matrix.scales.size() == rows &&
                  matrix.multipliers.size() == rows * static_cast<size_t>(matrix.blocks_per_row());
       break;
   }
@@ -107,7 +107,7 @@ Result<TensorSpec> make_table(const MatrixUse& use, const WeightMatrix& matrix) 
 Result<TensorSpec> make_conv2d(const MatrixUse& use, WeightMatrix& matrix) {
   if (is_quantized(matrix.format)) {
     TANDEM_ASSIGN(TensorSpec spec, make_conv2d_weights(use.name(), matrix));
-    release(matrix.codes);
+    release(matrix.quantized);
     return spec;
   }
   if (static_cast<uint64_t>(matrix.rows) * static_cast<uint64_t>(matrix.cols) > kMostBytes / sizeof(uint16_t)) {

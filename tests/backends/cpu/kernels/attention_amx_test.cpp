@@ -43,7 +43,7 @@ TEST_F(AmxAttention, GivesTheBitsOfWords) {
     // A third of the problems has few rows, next to the least that tiles are used for.
     const int64_t most = round % 3 == 0 ? 8 : 130;
     Problem p = make_problem(random.integer(1, most), random.integer(1, 8), dim, slots, random);
-    p.codes = true;
+    p.quantized = true;
     p.scale = round % 4 == 0 ? 0.3f : 1.0f / std::sqrt(static_cast<float>(dim));
     if (round % 3 == 1) p.softcap = 5.0f;
     if (round % 5 == 4) p.mask.clear();
@@ -67,7 +67,7 @@ TEST_F(AmxAttention, SumsAtTheirEnds) {
   }
   Problem p = make_problem(20, 1, dim, slots, random);
   p.mask.clear();
-  p.codes = true;
+  p.quantized = true;
   p.scale = 1e-3f;
   int sign = 1;
   for (float& x : p.q) x = static_cast<float>(sign);  // Codes of 32512.
@@ -85,7 +85,7 @@ TEST_F(AmxAttention, BrokenRowsStayAlone) {
   const Cache keys(*amx_, Cache::kKeys, DType::kU8, 100, 64, random),
       values(*amx_, Cache::kValues, DType::kU8, 100, 64, random);
   Problem p = make_problem(37, 1, 64, 100, random);
-  p.codes = true;
+  p.quantized = true;
   std::fill_n(p.q.begin() + 2 * p.q_stride, 64, 0.0f);
   p.q[static_cast<size_t>(17 * p.q_stride + 5)] = kNan;
   p.q[static_cast<size_t>(36 * p.q_stride + 63)] = kInf;

@@ -13,7 +13,7 @@ std::vector<double> reference(const Problem& p, const Cache& keys, const Cache& 
     for (int64_t g = 0; g < p.group; ++g) {
       const float* given = p.q.data() + t * p.q_stride + g * p.dim;
       std::vector<float> q(given, given + p.dim);
-      if (p.codes) fake_quantize_row_i16(q);
+      if (p.quantized) fake_quantize_row_i16(q);
       double* y = out.data() + (t * p.group + g) * p.dim;
       std::vector<double> weights(static_cast<size_t>(p.slots));
       double sum = 0;
@@ -27,10 +27,10 @@ std::vector<double> reference(const Problem& p, const Cache& keys, const Cache& 
         sum += weights[static_cast<size_t>(s)] = std::exp(score + double{mask});
       }
       const std::vector<double> exact = weights;
-      if (p.codes) fake_quantize_weights(weights, values.encodings());
+      if (p.quantized) fake_quantize_weights(weights, values.encodings());
       for (size_t s = 0; s < weights.size(); ++s) {
         if (exact[s] == 0) continue;
-        const double low = p.codes ? double{values.encodings()[s].min} : 0.0;
+        const double low = p.quantized ? double{values.encodings()[s].min} : 0.0;
         for (int64_t d = 0; d < p.dim; ++d) {
           y[d] += (weights[s] * (values.value(static_cast<int64_t>(s), d) - low) + exact[s] * low) / sum;
         }
@@ -42,10 +42,12 @@ std::vector<double> reference(const Problem& p, const Cache& keys, const Cache& 
 
 struct Kind {
   DType type;
-  bool codes;  // As QuantizedAttention.
+  bool quantized;  // As QuantizedAttention.
 };
 constexpr Kind kKinds[] = {{DType::kF32, false}, {DType::kF16, false}, {DType::kU8, false}, {DType::kU8, true}};
-std::string name_of(const Kind& kind) { return std::string(dtype_name(kind.type)) + (kind.codes ? ", codes" : ""); }
+std::string name_of(const Kind& kind) {
+  return std::string(dtype_name(kind.type)) + (kind.quantized ? ", quantized" : "");
+}
 
 class Attention : public EachIsa {};
 TANDEM_EACH_ISA(Attention);
@@ -60,12 +62,12 @@ TEST_P(Attention, MatchesDoublePrecision) {
         values(k(), Cache::kValues, kind.type, slots, dim, random);
     Problem p = make_problem(random.integer(1, std::min<int64_t>(slots, 20)), random.integer(1, 7), dim, slots, random);
     if (round % 2 == 0) p.softcap = 5.0f;
-    p.codes = kind.codes;
+    p.quantized = kind.quantized;
     const std::vector<float> got = run(k(), p, keys, values, 0, p.tokens, slots);
     const std::vector<double> want = reference(p, keys, values);
     // A weight next to the middle of two codes may get the other one: 1/32512 of values that are 6 apart at most, in an
     // average with others.
-    const double tolerance = kind.codes ? 2e-4 : 1e-5;
+    const double tolerance = kind.quantized ? 2e-4 : 1e-5;
     for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], tolerance) << "round " << round << " at " << i;
   }
 }
@@ -82,11 +84,11 @@ TEST_P(Attention, LargeScores) {
 
 TEST_P(Attention, MaskedAndUnusedSlotsDoNotMatter) {
   Random random(32);
-  for (const auto& [type, codes] : kKinds) {
+  for (const auto& [type, quantized] : kKinds) {
     const int64_t slots = 300, visible = 100, dim = 48;
     Cache keys(k(), Cache::kKeys, type, slots, dim, random), values(k(), Cache::kValues, type, slots, dim, random);
     Problem p = make_problem(4, 3, dim, slots, random);
-    p.codes = codes;
+    p.quantized = quantized;
     for (int64_t t = 0; t < p.tokens; ++t) {
       for (int64_t s = visible; s < slots; ++s) p.mask[static_cast<size_t>(t * p.mask_stride + s)] = -kInf;
       p.mask[static_cast<size_t>(t * p.mask_stride + 5)] = -kInf;
@@ -100,23 +102,24 @@ TEST_P(Attention, MaskedAndUnusedSlotsDoNotMatter) {
       values.poison(s);
     }
     const std::vector<float> poisoned = run(k(), p, keys, values, 0, p.tokens, slots);
-    EXPECT_EQ(0, std::memcmp(clean.data(), fewer.data(), clean.size() * sizeof(float))) << name_of({type, codes});
-    EXPECT_EQ(0, std::memcmp(clean.data(), poisoned.data(), clean.size() * sizeof(float))) << name_of({type, codes});
+    EXPECT_EQ(0, std::memcmp(clean.data(), fewer.data(), clean.size() * sizeof(float))) << name_of({type, quantized});
+    EXPECT_EQ(0, std::memcmp(clean.data(), poisoned.data(), clean.size() * sizeof(float)))
+        << name_of({type, quantized});
   }
 }
 
 TEST_P(Attention, TokensDoNotInfluenceEachOther) {
   Random random(33);
-  for (const auto& [type, codes] : kKinds) {
+  for (const auto& [type, quantized] : kKinds) {
     const Cache keys(k(), Cache::kKeys, type, 200, 64, random), values(k(), Cache::kValues, type, 200, 64, random);
     Problem p = make_problem(30, 3, 64, 200, random);
-    p.codes = codes;
+    p.quantized = quantized;
     const std::vector<float> all = run(k(), p, keys, values, 0, p.tokens, 200);
     for (int64_t begin = 0, count = 1; begin + count <= p.tokens; begin += count, ++count) {
       // Slots beyond the last visible one of these tokens are left out, as decoding does.
       const std::vector<float> part = run(k(), p, keys, values, begin, count, 200 - p.tokens + begin + count);
       ASSERT_EQ(0, std::memcmp(part.data(), all.data() + begin * p.group * p.dim, part.size() * sizeof(float)))
-          << name_of({type, codes}) << ", tokens " << begin << " to " << begin + count;
+          << name_of({type, quantized}) << ", tokens " << begin << " to " << begin + count;
     }
   }
 }
@@ -124,10 +127,10 @@ TEST_P(Attention, TokensDoNotInfluenceEachOther) {
 // A NaN that one token sees stays in that token, and stays visible there.
 TEST_P(Attention, NanReachesOnlyThoseThatSeeIt) {
   Random random(34);
-  for (const auto& [type, codes] : kKinds) {
+  for (const auto& [type, quantized] : kKinds) {
     Cache keys(k(), Cache::kKeys, type, 80, 32, random), values(k(), Cache::kValues, type, 80, 32, random);
     Problem p = make_problem(2, 2, 32, 80, random);
-    p.codes = codes;
+    p.quantized = quantized;
     p.mask[79] = -kInf;
     p.mask[static_cast<size_t>(p.mask_stride + 79)] = 0.0f;
     const std::vector<float> clean = run(k(), p, keys, values, 0, 2, 80);
@@ -153,7 +156,7 @@ TEST_P(Attention, NothingVisibleGivesZeros) {
   for (const float v : run(k(), p, keys, values, 0, 2, 0)) EXPECT_EQ(v, 0.0f);
   const Cache byte_keys(k(), Cache::kKeys, DType::kU8, 70, 16, random),
       byte_values(k(), Cache::kValues, DType::kU8, 70, 16, random);
-  p.codes = true;
+  p.quantized = true;
   const std::vector<float> coded = run(k(), p, byte_keys, byte_values, 0, 2, 70);
   for (size_t i = 0; i < 32; ++i) EXPECT_EQ(coded[i], 0.0f);
   EXPECT_NE(coded[32], 0.0f);
@@ -173,12 +176,12 @@ TEST_P(Attention, NoMaskIsAMaskOfZeros) {
 // Slots are taken from tile `first_tile` on: the bits of a cache whose tiles lie in that order.
 TEST_P(Attention, TilesMayGoRound) {
   Random random(38);
-  for (const auto& [type, codes] : kKinds) {
+  for (const auto& [type, quantized] : kKinds) {
     const int64_t slots = 4 * kAttentionTile, dim = 32;
     const Cache keys(k(), Cache::kKeys, type, slots, dim, random),
         values(k(), Cache::kValues, type, slots, dim, random);
     Problem p = make_problem(3, 2, dim, slots, random);
-    p.codes = codes;
+    p.quantized = quantized;
     const std::vector<float> straight = run(k(), p, keys, values, 0, 3, slots);
     // The same tiles, the last one first in memory.
     Cache turned_keys = keys, turned_values = values;
@@ -198,9 +201,9 @@ TEST_P(Attention, TilesMayGoRound) {
       std::rotate(row, row + slots - kAttentionTile, row + slots);
     }
     turned.first_tile = 1;
-    EXPECT_EQ(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << name_of({type, codes});
+    EXPECT_EQ(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << name_of({type, quantized});
     turned.first_tile = 0;
-    EXPECT_NE(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << name_of({type, codes});
+    EXPECT_NE(run(k(), turned, turned_keys, turned_values, 0, 3, slots), straight) << name_of({type, quantized});
   }
 }
 
@@ -218,7 +221,7 @@ TEST_P(Attention, CodesOfOddRows) {
   put(keys, 3, std::vector<float>(32, 0.0f));
   put(keys, 71, random.normals(32, 30.0f));
   Problem p = make_problem(9, 2, 32, 100, random);
-  p.codes = true;
+  p.quantized = true;
   std::fill_n(p.q.begin() + p.q_stride, 32, 0.0f);
   for (const float mask : {-kInf, 0.0f}) {  // Without the large values, and with them.
     for (int64_t t = 0; t < p.tokens; ++t) p.mask[static_cast<size_t>(t * p.mask_stride + 70)] = mask;
@@ -254,32 +257,32 @@ TEST_P(Attention, StoredRowsAreTheNearestCodes) {
     const auto index = [&](int64_t slot, int64_t d) {
       return static_cast<size_t>(is_keys ? key_index(3, dim, slot, d) : value_index(3, dim, slot, d));
     };
-    std::vector<uint8_t> codes(static_cast<size_t>(3 * dim), 77);
+    std::vector<uint8_t> quantized(static_cast<size_t>(3 * dim), 77);
     float scales[6] = {};
-    (is_keys ? k().store_key : k().store_value)(row.data(), dim, 1, {DType::kU8, codes.data(), 3, scales});
+    (is_keys ? k().store_key : k().store_value)(row.data(), dim, 1, {DType::kU8, quantized.data(), 3, scales});
     const float step = (*high - *low) / 255.0f;
     ASSERT_EQ(scales[2], step);
     ASSERT_EQ(scales[3], *low);
     for (int64_t i = 0; i < dim; ++i) {
-      const int code = codes[index(1, i)];
+      const int q = quantized[index(1, i)];
       const float x = row[static_cast<size_t>(i)];
       if (step == 0) {
-        ASSERT_EQ(code, 0);
+        ASSERT_EQ(q, 0);
       } else {
-        ASSERT_NEAR(code, std::min(255.0, double{x - *low} / double{step}), 0.5001);
+        ASSERT_NEAR(q, std::min(255.0, double{x - *low} / double{step}), 0.5001);
       }
-      ASSERT_EQ(codes[index(0, i)], 77);
-      ASSERT_EQ(codes[index(2, i)], 77);
+      ASSERT_EQ(quantized[index(0, i)], 77);
+      ASSERT_EQ(quantized[index(2, i)], 77);
     }
   }
   const std::vector<float> constant(9, -2.5f), odd = {1, 2, kNan, 4};
-  std::vector<uint8_t> codes(9, 77);
+  std::vector<uint8_t> quantized(9, 77);
   float scales[2];
-  k().store_key(constant.data(), 9, 0, {DType::kU8, codes.data(), 1, scales});
+  k().store_key(constant.data(), 9, 0, {DType::kU8, quantized.data(), 1, scales});
   EXPECT_EQ(scales[0], 0.0f);
   EXPECT_EQ(scales[1], -2.5f);
-  EXPECT_EQ(codes, std::vector<uint8_t>(9, 0));
-  k().store_value(odd.data(), 4, 0, {DType::kU8, codes.data(), 1, scales});
+  EXPECT_EQ(quantized, std::vector<uint8_t>(9, 0));
+  k().store_value(odd.data(), 4, 0, {DType::kU8, quantized.data(), 1, scales});
   EXPECT_TRUE(std::isnan(scales[0]));
   EXPECT_TRUE(std::isnan(scales[1]));
 }

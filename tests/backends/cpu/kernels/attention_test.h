@@ -66,7 +66,7 @@ struct Problem {
   std::vector<float> q, mask;
   float scale, softcap;
   int64_t first_tile = 0;
-  bool codes = false;
+  bool quantized = false;
 };
 
 // Token t sees slots up to slots - tokens + t, less some random ones.
@@ -104,7 +104,7 @@ inline std::vector<float> run(const KernelTable& k, const Problem& p, const Cach
   task.scale = p.scale;
   task.first_tile = p.first_tile;
   task.softcap = p.softcap;
-  task.codes = p.codes;
+  task.quantized = p.quantized;
   task.scratch = scratch.data;
   k.attention(task);
   if (task.mask != nullptr) {  // Knowing where the mask is 0 must change nothing.

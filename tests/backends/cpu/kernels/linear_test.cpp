@@ -11,11 +11,11 @@ namespace {
 constexpr float kUntouched = 12345.678f;
 
 struct Inputs {
-  std::vector<int8_t> code_storage;
+  std::vector<int8_t> quantized_storage;
   std::vector<float> scales, x_storage, bias;
   int64_t stride = 0, x_stride = 0;
   // One byte, one float off alignment.
-  const int8_t* codes() const { return code_storage.data() + 1; }
+  const int8_t* quantized() const { return quantized_storage.data() + 1; }
   const float* x() const { return x_storage.data() + 1; }
 };
 
@@ -24,15 +24,15 @@ Inputs make_inputs(const PackedMatrix& w, int64_t tokens, Fill fill, Random& ran
   in.stride = w.padded_cols() + 64 * random.integer(0, 1);
   in.stride = (in.stride + kColAlign - 1) / kColAlign * kColAlign;
   in.x_stride = w.cols + random.integer(0, 3);
-  in.code_storage.assign(static_cast<size_t>(tokens * in.stride + 1), 0);
+  in.quantized_storage.assign(static_cast<size_t>(tokens * in.stride + 1), 0);
   for (int64_t t = 0; t < tokens; ++t) {
     for (int64_t c = 0; c < w.cols; ++c) {
-      int64_t code = random.integer(-127, 127);
-      if (fill == Fill::kLowest) code = -127;
-      if (fill == Fill::kHighest) code = 127;
-      if (fill == Fill::kZero) code = 0;
-      if (fill == Fill::kEdges) code = random.integer(0, 1) == 0 ? -127 : 127;
-      in.code_storage[static_cast<size_t>(1 + t * in.stride + c)] = static_cast<int8_t>(code);
+      int64_t q = random.integer(-127, 127);
+      if (fill == Fill::kLowest) q = -127;
+      if (fill == Fill::kHighest) q = 127;
+      if (fill == Fill::kZero) q = 0;
+      if (fill == Fill::kEdges) q = random.integer(0, 1) == 0 ? -127 : 127;
+      in.quantized_storage[static_cast<size_t>(1 + t * in.stride + c)] = static_cast<int8_t>(q);
     }
     in.scales.push_back(std::abs(random.normal(0.1f)));
   }
@@ -53,9 +53,9 @@ std::vector<float> run(const KernelTable& k, const PackedMatrix& w, const Inputs
   task.tokens = tokens;
   task.x = in.x() + token * in.x_stride;
   task.x_stride = in.x_stride;
-  const int8_t* const codes = in.codes() + token * in.stride;
-  const std::vector<uint8_t> arranged = test::arranged_values(k, codes, in.stride, tokens, w.padded_cols());
-  task.quantized = {arranged.empty() ? codes : nullptr, in.stride, in.scales.data() + token, arranged.data()};
+  const int8_t* const quantized = in.quantized() + token * in.stride;
+  const std::vector<uint8_t> arranged = test::arranged_values(k, quantized, in.stride, tokens, w.padded_cols());
+  task.quantized = {arranged.empty() ? quantized : nullptr, in.stride, in.scales.data() + token, arranged.data()};
   task.bias = bias ? in.bias.data() : nullptr;
   task.y = y.data();
   task.y_stride = y_stride;
@@ -88,11 +88,11 @@ void check_integers(const KernelTable& k, const WeightMatrix& matrix, int64_t to
       }
       int64_t sum = 0;
       for (int64_t c = 0; c < w.cols; ++c) {
-        int64_t weight = matrix.codes[static_cast<size_t>(r * w.cols + c)];
+        int64_t weight = matrix.quantized[static_cast<size_t>(r * w.cols + c)];
         if (w.format == WeightFormat::kLpbq4) {
           weight *= matrix.multipliers[static_cast<size_t>(r * matrix.blocks_per_row() + c / matrix.block)];
         }
-        sum += weight * in.codes()[t * in.stride + c];
+        sum += weight * in.quantized()[t * in.stride + c];
       }
       const float factor = matrix.scales[static_cast<size_t>(r)] * in.scales[static_cast<size_t>(t)];
       float want = static_cast<float>(static_cast<int32_t>(sum)) * factor;
@@ -138,7 +138,7 @@ TEST_P(Linear, IntegersAreExactForAnyNumberOfTokens) {
     for (const int block : {0, 16, 32, 64}) {
       const WeightFormat format = block == 0 ? WeightFormat::kI8 : WeightFormat::kLpbq4;
       WeightMatrix m = make_matrix(format, 34, 70, block, Fill::kRandom, random);
-      std::fill_n(m.codes.begin() + 70 * random.integer(0, 33), 70, int8_t{0});  // One row is zero.
+      std::fill_n(m.quantized.begin() + 70 * random.integer(0, 33), 70, int8_t{0});  // One row is zero.
       check_integers(k(), m, tokens, Fill::kRandom, tokens % 2 == 0, random);
       if (HasFatalFailure()) return;
     }
@@ -248,12 +248,12 @@ TEST_P(Linear, QuantizesRows) {
     std::vector<float> x =
         random.normals(rows * x_stride, std::pow(10.0f, static_cast<float>(random.integer(-42, 36))));
     if (round % 5 == 0) std::fill(x.begin(), x.begin() + x_stride, 0.0f);
-    std::vector<int8_t> codes(static_cast<size_t>(rows * stride), 99), portable_codes = codes;
+    std::vector<int8_t> quantized(static_cast<size_t>(rows * stride), 99), portable_quantized = quantized;
     std::vector<float> scales(static_cast<size_t>(rows)), portable_scales = scales;
-    k().quantize_rows(x.data(), x_stride, rows, cols, codes.data(), stride, scales.data());
-    portable_kernels().quantize_rows(x.data(), x_stride, rows, cols, portable_codes.data(), stride,
+    k().quantize_rows(x.data(), x_stride, rows, cols, quantized.data(), stride, scales.data());
+    portable_kernels().quantize_rows(x.data(), x_stride, rows, cols, portable_quantized.data(), stride,
                                      portable_scales.data());
-    EXPECT_EQ(codes, portable_codes);
+    EXPECT_EQ(quantized, portable_quantized);
     EXPECT_EQ(scales, portable_scales);
     for (int64_t r = 0; r < rows; ++r) {
       const float* row = x.data() + r * x_stride;
@@ -261,21 +261,21 @@ TEST_P(Linear, QuantizesRows) {
       for (int64_t c = 0; c < cols; ++c) largest = std::max(largest, std::abs(row[c]));
       ASSERT_EQ(scales[static_cast<size_t>(r)], largest / 127.0f);
       for (int64_t c = 0; c < stride; ++c) {
-        const int code = codes[static_cast<size_t>(r * stride + c)];
+        const int q = quantized[static_cast<size_t>(r * stride + c)];
         const double want = c < cols && largest > 0 ? double{row[c]} / double{largest} * 127 : 0.0;
-        ASSERT_NEAR(code, want, 0.5001) << row[c] << " of " << largest;
-        ASSERT_LE(std::abs(code), 127);
+        ASSERT_NEAR(q, want, 0.5001) << row[c] << " of " << largest;
+        ASSERT_LE(std::abs(q), 127);
       }
     }
   }
   for (const float odd : {kNan, kInf, -kInf}) {
     std::vector<float> x = random.normals(70);
     x[69] = odd;
-    std::vector<int8_t> codes(128, 99);
+    std::vector<int8_t> quantized(128, 99);
     float scale = 0;
-    k().quantize_rows(x.data(), 70, 1, 70, codes.data(), 128, &scale);
+    k().quantize_rows(x.data(), 70, 1, 70, quantized.data(), 128, &scale);
     EXPECT_TRUE(std::isnan(scale));
-    for (const int8_t code : codes) EXPECT_EQ(code, 0);
+    for (const int8_t q : quantized) EXPECT_EQ(q, 0);
   }
 }
 
@@ -287,12 +287,12 @@ TEST_P(Linear, QuantizesRowsTo16Bits) {
     std::vector<float> x =
         random.normals(rows * x_stride, std::pow(10.0f, static_cast<float>(random.integer(-36, 36))));
     if (round % 5 == 0) std::fill(x.begin(), x.begin() + x_stride, 0.0f);
-    std::vector<int8_t> codes(static_cast<size_t>(2 * rows * stride), 99), portable_codes = codes;
+    std::vector<int8_t> quantized(static_cast<size_t>(2 * rows * stride), 99), portable_quantized = quantized;
     std::vector<float> scales(static_cast<size_t>(2 * rows)), portable_scales = scales;
-    k().quantize_rows_int16(x.data(), x_stride, rows, cols, codes.data(), stride, scales.data());
-    portable_kernels().quantize_rows_int16(x.data(), x_stride, rows, cols, portable_codes.data(), stride,
+    k().quantize_rows_int16(x.data(), x_stride, rows, cols, quantized.data(), stride, scales.data());
+    portable_kernels().quantize_rows_int16(x.data(), x_stride, rows, cols, portable_quantized.data(), stride,
                                            portable_scales.data());
-    EXPECT_EQ(codes, portable_codes);
+    EXPECT_EQ(quantized, portable_quantized);
     EXPECT_EQ(scales, portable_scales);
     for (int64_t r = 0; r < rows; ++r) {
       const float* row = x.data() + r * x_stride;
@@ -301,8 +301,8 @@ TEST_P(Linear, QuantizesRowsTo16Bits) {
       ASSERT_EQ(scales[static_cast<size_t>(2 * r + 1)], largest / 32512.0f);
       ASSERT_EQ(scales[static_cast<size_t>(2 * r)], 255.0f * (largest / 32512.0f));
       for (int64_t c = 0; c < stride; ++c) {
-        const int high = codes[static_cast<size_t>(2 * r * stride + c)];
-        const int low = codes[static_cast<size_t>((2 * r + 1) * stride + c)];
+        const int high = quantized[static_cast<size_t>(2 * r * stride + c)];
+        const int low = quantized[static_cast<size_t>((2 * r + 1) * stride + c)];
         const double want = c < cols && largest > 0 ? double{row[c]} / double{largest} * 32512 : 0.0;
         ASSERT_NEAR(255 * high + low, want, 0.51) << row[c] << " of " << largest;
         ASSERT_LE(std::abs(high), 127);
@@ -312,22 +312,22 @@ TEST_P(Linear, QuantizesRowsTo16Bits) {
   }
   // Every code there is comes out as it went in.
   std::vector<float> all;
-  for (int code = -32512; code <= 32512; ++code) all.push_back(static_cast<float>(code));
+  for (int q = -32512; q <= 32512; ++q) all.push_back(static_cast<float>(q));
   const auto count = static_cast<int64_t>(all.size()), stride = (count + 63) / 64 * 64;
-  std::vector<int8_t> codes(static_cast<size_t>(2 * stride));
+  std::vector<int8_t> quantized(static_cast<size_t>(2 * stride));
   float scales[2] = {};
-  k().quantize_rows_int16(all.data(), count, 1, count, codes.data(), stride, scales);
+  k().quantize_rows_int16(all.data(), count, 1, count, quantized.data(), stride, scales);
   EXPECT_EQ(scales[1], 1.0f);
   for (int64_t c = 0; c < count; ++c) {
-    ASSERT_EQ(255 * codes[static_cast<size_t>(c)] + codes[static_cast<size_t>(stride + c)], c - 32512);
+    ASSERT_EQ(255 * quantized[static_cast<size_t>(c)] + quantized[static_cast<size_t>(stride + c)], c - 32512);
   }
   for (const float odd : {kNan, kInf, -kInf}) {
     std::vector<float> x = random.normals(70);
     x[69] = odd;
-    codes.assign(256, 99);
-    k().quantize_rows_int16(x.data(), 70, 1, 70, codes.data(), 128, scales);
+    quantized.assign(256, 99);
+    k().quantize_rows_int16(x.data(), 70, 1, 70, quantized.data(), 128, scales);
     EXPECT_TRUE(std::isnan(scales[0]) && std::isnan(scales[1]));
-    for (const int8_t code : codes) EXPECT_EQ(code, 0);
+    for (const int8_t q : quantized) EXPECT_EQ(q, 0);
   }
 }
 

@@ -22,7 +22,7 @@ WeightMatrix make_matrix(WeightFormat format, int64_t rows, int64_t cols, int bl
       default: return random.normal();
     }
   };
-  const auto code = [&](int64_t low, int64_t high) {
+  const auto fill_value = [&](int64_t low, int64_t high) {
     switch (fill) {
       case Fill::kLowest: return static_cast<int8_t>(low);
       case Fill::kHighest: return static_cast<int8_t>(high);
@@ -39,7 +39,7 @@ WeightMatrix make_matrix(WeightFormat format, int64_t rows, int64_t cols, int bl
     for (size_t i = 0; i < count; ++i) m.half.push_back(bf16_from_f32(value(-1e6f, 1e6f)));
   } else {
     const bool i8 = format == WeightFormat::kI8;
-    for (size_t i = 0; i < count; ++i) m.codes.push_back(code(i8 ? -128 : -8, i8 ? 127 : 7));
+    for (size_t i = 0; i < count; ++i) m.quantized.push_back(fill_value(i8 ? -128 : -8, i8 ? 127 : 7));
     for (int64_t i = 0; i < rows; ++i) m.scales.push_back(0.001f + 0.01f * std::abs(random.normal()));
     for (int64_t i = 0; i < rows * m.blocks_per_row(); ++i) {
       m.multipliers.push_back(fill == Fill::kRandom ? static_cast<uint8_t>(random.integer(1, 16)) : uint8_t{16});
@@ -96,7 +96,7 @@ TEST(Pack, LayoutAndPaddingAreAsDocumented) {
       const int nibble = col % 8 < 4 ? byte & 15 : byte >> 4;
       const int multiplier = p.multipliers[static_cast<size_t>((row / 16 * 8 + col / 16) * 16 + row % 16)];
       const bool real = row < 18 && col < 70;
-      EXPECT_EQ(nibble, real ? m.codes[static_cast<size_t>(row * 70 + col)] + 8 : 8);
+      EXPECT_EQ(nibble, real ? m.quantized[static_cast<size_t>(row * 70 + col)] + 8 : 8);
       EXPECT_EQ(multiplier, row < 18 && col / 16 < 5 ? m.multipliers[static_cast<size_t>(row * 5 + col / 16)] : 1);
     }
     EXPECT_EQ(p.scales[static_cast<size_t>(row)], row < 18 ? m.scales[static_cast<size_t>(row)] : 0.0f);

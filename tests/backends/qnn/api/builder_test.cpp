@@ -86,7 +86,7 @@ TEST(TensorBuilder, BadWeightsAreRefused) {
   WeightMatrix weights = test::random_weights(WeightFormat::kLpbq4, 4, 48, 32, 1);
   EXPECT_TRUE(says(make_conv2d_weights("w", weights).error(), {"whole LPBQ blocks"}));
   weights = good;
-  weights.codes.pop_back();
+  weights.quantized.pop_back();
   EXPECT_TRUE(says(make_conv2d_weights("w", weights).error(), {"codes"}));
   weights = good;
   weights.multipliers.pop_back();
@@ -100,9 +100,9 @@ TEST(TensorBuilder, BadWeightsAreRefused) {
   };
   EXPECT_TRUE(check(good).ok());
   weights = good;
-  weights.codes[7] = 8;
+  weights.quantized[7] = 8;
   EXPECT_TRUE(says(check(weights).error(), {"code outside -8..7"}));
-  weights.codes[7] = -9;
+  weights.quantized[7] = -9;
   EXPECT_TRUE(says(check(weights).error(), {"code outside -8..7"}));
   weights = good;
   weights.multipliers[3] = 0;

@@ -236,7 +236,7 @@ inline WeightMatrix random_weights(WeightFormat format, int64_t rows, int64_t co
   std::uniform_int_distribution<int> code(is_lpbq ? -8 : -127, most);
   std::uniform_int_distribution<int> multiplier(1, 16);
   std::uniform_real_distribution<float> scale(0.5f, 1.0f);
-  for (int64_t i = 0; i < rows * cols; ++i) weights.codes.push_back(static_cast<int8_t>(code(random)));
+  for (int64_t i = 0; i < rows * cols; ++i) weights.quantized.push_back(static_cast<int8_t>(code(random)));
   for (int64_t i = 0; i < rows * weights.blocks_per_row(); ++i) {
     weights.multipliers.push_back(static_cast<uint8_t>(multiplier(random)));
   }

@@ -222,7 +222,7 @@ TEST_F(QnnLowering, BadConstantsAreNamed) {
   EXPECT_TRUE(says(other.refused(), {"\"w\" should be lpbq4 of 64 x 64"}));
 
   Spoilt cut(OpKind::kLinear);
-  cut.maker.weights->matrices()["w"].codes.resize(100);
+  cut.maker.weights->matrices()["w"].quantized.resize(100);
   EXPECT_TRUE(says(cut.refused(), {"\"w\"", "numbers missing"}));
 
   Spoilt wild(OpKind::kLinear);
