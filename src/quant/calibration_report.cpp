@@ -22,7 +22,7 @@ constexpr size_t kWorst = 10;
 constexpr size_t kMaxPanels = 24;
 constexpr size_t kMaxSeries = 12;
 
-// By which a report is known as one.
+// The marker that identifies a report.
 constexpr std::string_view kReportStart =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta name=\"generator\" content=\"tandem calibration\"/>";
 
@@ -37,10 +37,10 @@ svg .y{text-anchor:end}svg .x{text-anchor:middle}
 .enc{fill:#c9d8f2}.obs{fill:#2f5597}.zero{fill:#999}.frame{fill:none;stroke:#ccc}.note{color:#666}
 )";
 
-// Where a tensor belongs: "layers.3.mlp.residual" is {3, "mlp.residual"}, "k_cache.3" {3, "k_cache"}.
-struct Place {
+// A tensor's layer and part: "layers.3.mlp.residual" is {3, "mlp.residual"}, "k_cache.3" {3, "k_cache"}.
+struct TensorLocation {
   std::optional<int> layer;
-  std::string part;  // Without "[64:128]": the heads of one tensor are drawn together.
+  std::string part;  // Without "[64:128]": the heads of one tensor are plotted together.
 };
 
 std::optional<int> layer_number(std::string_view text) {
@@ -61,7 +61,7 @@ std::string without_brackets(std::string_view text) {
   return out;
 }
 
-Place place_of(std::string_view name) {
+TensorLocation locate_tensor(std::string_view name) {
   constexpr std::string_view kLayers = "layers.";
   if (name.starts_with(kLayers)) {
     const std::string_view rest = name.substr(kLayers.size());
@@ -70,11 +70,11 @@ Place place_of(std::string_view name) {
       if (const auto layer = layer_number(rest.substr(0, dot))) return {layer, without_brackets(rest.substr(dot + 1))};
     }
   }
-  for (const std::string_view border : {"k_cache.", "v_cache.", "k_new.", "v_new."}) {
-    if (!name.starts_with(border)) continue;
-    std::string_view rest = name.substr(border.size());
+  for (const std::string_view prefix : {"k_cache.", "v_cache.", "k_new.", "v_new."}) {
+    if (!name.starts_with(prefix)) continue;
+    std::string_view rest = name.substr(prefix.size());
     rest = rest.substr(0, rest.find_first_of(".["));
-    if (const auto layer = layer_number(rest)) return {layer, std::string(border.substr(0, border.size() - 1))};
+    if (const auto layer = layer_number(rest)) return {layer, std::string(prefix.substr(0, prefix.size() - 1))};
   }
   return {std::nullopt, std::string(name)};
 }
@@ -154,11 +154,11 @@ void write_worst(std::string& out, const EncodingTable& table, const Calibration
 }
 
 // What the plots show of one part of the layers, all its heads together.
-struct LayerFacts {
+struct LayerStats {
   SvgRange range;
   double sqnr_db = std::numeric_limits<double>::quiet_NaN();
 };
-using Parts = std::map<std::string, std::map<int, LayerFacts>, NaturalOrder>;
+using Parts = std::map<std::string, std::map<int, LayerStats>, NaturalOrder>;
 
 double lower(double a, double b) { return std::isnan(a) || b < a ? b : a; }
 
@@ -166,19 +166,19 @@ void write_plots(std::string& out, const EncodingTable& table) {
   Parts parts;
   std::map<int, double> worst;
   for (const auto& [name, e] : table.entries()) {
-    const Place place = place_of(name);
-    if (!place.layer) continue;
-    const auto at = worst.try_emplace(*place.layer, std::numeric_limits<double>::quiet_NaN()).first;
+    const TensorLocation location = locate_tensor(name);
+    if (!location.layer) continue;
+    const auto at = worst.try_emplace(*location.layer, std::numeric_limits<double>::quiet_NaN()).first;
     at->second = lower(at->second, e.sqnr_db);
-    if (!is_main(place.part)) continue;
-    const SvgRange range = range_of(e, *place.layer);
-    const auto [facts, first] = parts[place.part].try_emplace(*place.layer, LayerFacts{range});
-    SvgRange& all = facts->second.range;
+    if (!is_main(location.part)) continue;
+    const SvgRange range = range_of(e, *location.layer);
+    const auto [stats, first] = parts[location.part].try_emplace(*location.layer, LayerStats{range});
+    SvgRange& all = stats->second.range;
     all.observed_low = std::min(all.observed_low, range.observed_low);
     all.observed_high = std::max(all.observed_high, range.observed_high);
     all.encoded_low = std::min(all.encoded_low, range.encoded_low);
     all.encoded_high = std::max(all.encoded_high, range.encoded_high);
-    facts->second.sqnr_db = lower(facts->second.sqnr_db, e.sqnr_db);
+    stats->second.sqnr_db = lower(stats->second.sqnr_db, e.sqnr_db);
   }
   if (parts.empty()) return;
 
@@ -187,7 +187,7 @@ void write_plots(std::string& out, const EncodingTable& table) {
   for (const auto& [part, layers] : parts) {
     if (++panels > kMaxPanels) break;
     std::vector<SvgRange> ranges;
-    for (const auto& [layer, facts] : layers) ranges.push_back(facts.range);
+    for (const auto& [layer, stats] : layers) ranges.push_back(stats.range);
     out += svg_range_plot(part, ranges) + "\n";
   }
   out += "</div>\n";
@@ -197,7 +197,7 @@ void write_plots(std::string& out, const EncodingTable& table) {
   for (const auto& [part, layers] : parts) {
     if (series.size() > kMaxSeries) break;
     SvgSeries line{part, {}, false};
-    for (const auto& [layer, facts] : layers) line.points.emplace_back(layer, facts.sqnr_db);
+    for (const auto& [layer, stats] : layers) line.points.emplace_back(layer, stats.sqnr_db);
     series.push_back(std::move(line));
   }
   const std::string plot = svg_line_plot("SQNR in dB over the layers", series);
@@ -259,8 +259,8 @@ std::string calibration_report_html(const EncodingTable& table, std::string_view
   std::map<int, std::vector<Row>> layers;
   std::vector<Row> others;
   for (const auto& [name, e] : table.entries()) {
-    const Place place = place_of(name);
-    (place.layer ? layers[*place.layer] : others).push_back({name, &e});
+    const TensorLocation location = locate_tensor(name);
+    (location.layer ? layers[*location.layer] : others).push_back({name, &e});
   }
   if (table.size() != 0) out += "<h2>All tensors</h2>\n";
   if (!others.empty()) {

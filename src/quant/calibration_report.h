@@ -1,4 +1,4 @@
-// What calibration found, as one HTML page that needs nothing else: no network, no scripts.
+// The results of a calibration as one self-contained HTML page: no network, no scripts.
 #pragma once
 
 #include <filesystem>
@@ -15,15 +15,15 @@ namespace tandem {
 struct CalibrationReportExtras {
   // By tensor name: counts in equal parts of the observed range (Observer::histogram()).
   std::map<std::string, std::vector<double>, std::less<>> histograms;
-  // SQNR in dB between the fake-quantized graph and the device, per layer or tensor, in the order to show them.
-  // Infinite where the two are equal.
+  // SQNR in dB between the fake-quantized graph and the device, per layer or tensor, in display order. Infinite where
+  // both are equal.
   std::vector<std::pair<std::string, double>> device_sqnr;
   // More sections, as HTML, below the summary.
   std::string sections = {};
 };
 
 // A table of tensors for each layer with ranges, clipping and SQNR; plots of these over the layers for the residual
-// stream, queries, keys, values and the MLP. Of an empty table, which a model in fp16 has, only what the extras have.
+// stream, queries, keys, values and the MLP. For an empty table, as fp16 models have, only the extras.
 std::string calibration_report_html(const EncodingTable& table, std::string_view title,
                                     const CalibrationReportExtras& extras = {});
 

@@ -20,7 +20,7 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kVersion = 1;
-// Tables within these limits are files within the first one.
+// Tables within these limits fit into files within the first one.
 constexpr size_t kMaxEncodingsBytes = size_t{64} << 20;
 constexpr size_t kMaxEntries = 65536;
 constexpr size_t kMaxTensorName = 256;
@@ -34,7 +34,7 @@ bool is_plain_text(std::string_view text) {
   if (std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; })) {
     return false;
   }
-  // Writing replaces what is broken.
+  // Serializing replaces invalid bytes.
   const Json back = Json::parse(json_text(text), nullptr, /*allow_exceptions=*/false);
   return back.is_string() && back.get_ref<const std::string&>() == text;
 }
@@ -55,7 +55,7 @@ Status validate(std::string_view name, const TensorEncoding& e) {
     return wrong(name, str_format("encoding {}, where only {} can be", ir::encoding_kind_name(e.encoding.kind),
                                   ir::encoding_kind_name(ir::EncodingKind::kPerTensor)));
   }
-  // What is not normal has no finite inverse.
+  // Denormals have no finite inverse.
   if (!std::isnormal(e.encoding.scale) || e.encoding.scale < 0.0f) {
     return wrong(name, str_format("scale {} should be a positive number from 1.2e-38 to 3.4e38", e.encoding.scale));
   }
@@ -81,8 +81,8 @@ Status validate(std::string_view name, const TensorEncoding& e) {
 
 // ---- Writing ----
 
-// The shortest text that gives the same float again when a JSON reader takes it for a double first; that is all but
-// always the shortest one of the float.
+// The shortest text that gives the same float even if a JSON reader parses it as a double first; almost always the
+// shortest text of the float itself.
 std::string number(float value) {
   const std::string text = str_format("{}", value);
   const Json back = Json::parse(text, nullptr, false);
@@ -96,12 +96,12 @@ std::string number(double value) { return dump_json(Json(value)); }
 
 // ---- Reading ----
 
-// Looks at a text before it becomes a document: the parser keeps the last of several equal keys, so that nobody would
-// see that there were others, and a hostile text may be deep or many times larger in memory. (The parser's own
-// callbacks could do the same, but with them it searches an object anew at the end of each object inside.)
+// Checks a text before it is parsed into a document: the parser keeps the last of duplicate keys, so nobody would
+// notice the others, and a hostile text may be deep or many times larger in memory. (The parser's own callbacks could
+// do the same, but then it searches an object again at the end of each object inside it.)
 class TextCheck : public nlohmann::json_sax<Json> {
  public:
-  // `depth`: how deep the text is inside of a file.
+  // `depth`: how deep the text is inside a file.
   explicit TextCheck(size_t depth = 0) : keys_(depth) {}
 
   Status check(std::string_view text) {
@@ -150,12 +150,12 @@ class TextCheck : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  std::vector<std::set<std::string>> keys_;  // Of the objects that are open; empty for arrays.
+  std::vector<std::set<std::string>> keys_;  // For open objects; empty for arrays.
   size_t values_ = 0;
   std::optional<Error> problem_;
 };
 
-// What a message shows of a value.
+// A value as messages show it.
 std::string shown(const Json& value) {
   return value.is_primitive() ? dump_json(value).substr(0, 64) : std::string(value.type_name());
 }
@@ -248,11 +248,11 @@ bool NaturalOrder::operator()(std::string_view a, std::string_view b) const {
     j = b_end;
   }
   if (i < a.size() || j < b.size()) return i == a.size();
-  return a < b;  // Equal but for leading zeros.
+  return a < b;  // Equal except for leading zeros.
 }
 
 Status EncodingTable::set(std::string_view name, TensorEncoding encoding) {
-  // A negative zero has no place in a file for people.
+  // A file for people should not have negative zeros.
   encoding.observed_min += 0.0f;
   encoding.observed_max += 0.0f;
   TANDEM_TRY(validate(name, encoding));
@@ -278,14 +278,14 @@ Status EncodingTable::set_calibration(const Json& info) {
   if (text.size() > kMaxCalibrationBytes) {
     return invalid_argument("encodings: \"calibration\" is larger than {} KiB", kMaxCalibrationBytes >> 10);
   }
-  // Through the text, so that it holds nothing that a file cannot: not-a-number, broken UTF-8, great depth.
+  // Through the text, so that it contains nothing that a file cannot: NaN, invalid UTF-8, deep nesting.
   TANDEM_TRY(TextCheck(1).check(text));
   calibration_ = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   return ok_status();
 }
 
 std::string EncodingTable::to_json() const {
-  // By hand, because the library sorts keys by their bytes and this is for people too: a line per tensor.
+  // Written by hand, because the library sorts keys by their bytes and this is for people too: one line per tensor.
   std::string out = str_format("{{\n  \"version\": {},\n  \"calibration\": {},\n  \"encodings\": {{", kVersion,
                                dump_json(calibration_));
   const char* separator = "\n";

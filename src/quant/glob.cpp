@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 constexpr size_t kMaxPattern = 256;
-// Layers are counted in tens; nine digits cannot overflow.
+// Layers number in the tens; nine digits cannot overflow.
 constexpr size_t kMaxDigits = 9;
 
 std::optional<int64_t> whole_number(std::string_view digits) {
@@ -25,10 +25,10 @@ std::optional<int64_t> whole_number(std::string_view digits) {
 
 }  // namespace
 
-// `position` is at the opening bracket or brace, and behind the closing one on return.
+// `position` is at the opening bracket or brace, and after the closing one on return.
 Result<Glob::Token> Glob::parse_class(std::string_view pattern, size_t& position) {
   const size_t begin = position + 1;
-  // A closing bracket that comes first is one of the characters, as in a shell.
+  // As in a shell, a closing bracket that comes first is an ordinary character.
   const size_t first = begin + (begin < pattern.size() && pattern[begin] == '!' ? 1 : 0);
   const size_t end = first < pattern.size() ? pattern.find(']', first + 1) : std::string_view::npos;
   if (end == std::string_view::npos) {

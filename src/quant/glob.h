@@ -10,15 +10,15 @@
 
 namespace tandem {
 
-// *        any characters, also none, also dots
+// *        any characters, including none and dots
 // ?        one character
 // [abc]    one of these characters; ranges as in [a-z], and [!...] for any other
-// {3..12}  a whole number in this range, written without leading zeros: what a run of layers needs, and [..] cannot say
-// Everything else stands for itself. The whole name must match.
+// {3..12}  a whole number in this range, written without leading zeros: for runs of layers, which [..] cannot express
+// All other characters stand for themselves. The whole name must match.
 class Glob {
  public:
-  // Refuses empty patterns, unclosed brackets and braces, empty ranges, and [10-15], which would mean something else
-  // than it says.
+  // Refuses empty patterns, unclosed brackets and braces, empty ranges, and [10-15], which would not mean what it seems
+  // to say.
   static Result<Glob> compile(std::string_view pattern);
 
   // In time proportional to the pattern's length times the text's.

@@ -12,24 +12,24 @@
 namespace tandem {
 namespace {
 
-// A chunk is read once from memory and stays in the first-level cache for its passes.
+// A chunk is read from memory once and stays in the first-level cache for its passes.
 constexpr size_t kChunk = 2048;
 constexpr int kLanes = 16;
 
 constexpr uint32_t kMagnitude = 0x7fffffffu;
-// Bits of a float behind those that say its bin: 6 of the 23 bits of the fraction are 64 bins per octave.
+// Bits of a float after those that select its bin: 6 of the 23 bits of the fraction are 64 bins per octave.
 constexpr int kFractionShift = 17;
 constexpr int kOctaveShift = 6;
 static_assert((1 << kOctaveShift) == Observer::kBinsPerOctave && kFractionShift + kOctaveShift == 23);
 
-// The passes that become vector code, for two instruction sets: twice the speed with the wider one, and the same bits.
-struct ChunkFacts {
+// The vectorized passes, for two instruction sets: the larger vectors double the speed and give the same bits.
+struct ChunkStats {
   ValueRange range;
   double sum_of_squares = 0.0;
 };
 
-[[gnu::always_inline]] inline ChunkFacts look_at_any(const float* values, size_t count) {
-  ChunkFacts facts{value_range(values, count)};
+[[gnu::always_inline]] inline ChunkStats chunk_stats_any(const float* values, size_t count) {
+  ChunkStats stats{value_range(values, count)};
   double sums[kLanes] = {};
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
@@ -39,11 +39,11 @@ struct ChunkFacts {
     }
   }
   for (; i < count; ++i) sums[0] += static_cast<double>(values[i]) * values[i];
-  for (const double sum : sums) facts.sum_of_squares += sum;
-  return facts;
+  for (const double sum : sums) stats.sum_of_squares += sum;
+  return stats;
 }
 
-// The bin of each value; those of negative values are `side` further on. Bin 0 takes all that is below the first.
+// The bin of each value; negative values' bins are `side` further on. Bin 0 counts everything below the first.
 [[gnu::always_inline]] inline void find_bins_any(const float* values, size_t count, int32_t first, int32_t side,
                                                  int32_t* bins) {
   for (size_t i = 0; i < count; ++i) {
@@ -54,8 +54,8 @@ struct ChunkFacts {
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] ChunkFacts look_at_avx2(const float* values, size_t count) {
-  return look_at_any(values, count);
+[[gnu::target("avx2")]] ChunkStats chunk_stats_avx2(const float* values, size_t count) {
+  return chunk_stats_any(values, count);
 }
 [[gnu::target("avx2")]] void find_bins_avx2(const float* values, size_t count, int32_t first, int32_t side,
                                             int32_t* bins) {
@@ -63,14 +63,14 @@ struct ChunkFacts {
 }
 bool has_avx2() { return __builtin_cpu_supports("avx2"); }
 
-ChunkFacts look_at(const float* values, size_t count) {
-  return has_avx2() ? look_at_avx2(values, count) : look_at_any(values, count);
+ChunkStats chunk_stats(const float* values, size_t count) {
+  return has_avx2() ? chunk_stats_avx2(values, count) : chunk_stats_any(values, count);
 }
 void find_bins(const float* values, size_t count, int32_t first, int32_t side, int32_t* bins) {
   has_avx2() ? find_bins_avx2(values, count, first, side, bins) : find_bins_any(values, count, first, side, bins);
 }
 #else
-ChunkFacts look_at(const float* values, size_t count) { return look_at_any(values, count); }
+ChunkStats chunk_stats(const float* values, size_t count) { return chunk_stats_any(values, count); }
 void find_bins(const float* values, size_t count, int32_t first, int32_t side, int32_t* bins) {
   find_bins_any(values, count, first, side, bins);
 }
@@ -85,11 +85,11 @@ float bin_edge(int key) {
 
 Observer::Observer(std::string name) : name_(std::move(name)), counts_(2 * kSide, 0) {}
 
-// Counting is a read, an addition and a write, and must wait for the last write if that was to the same bin. Neighbours
-// are often the same (zeros), so with many values they go to different tables, which are summed at the end.
+// Counting is a read, an addition and a write, and stalls on the previous write if that was to the same bin. Neighbours
+// are often equal (zeros), so with many values they go to different tables, which are summed at the end.
 struct Observer::Tables {
   static constexpr size_t kTables = 4;
-  static constexpr size_t kFewest = 16384;          // With fewer values the summing is not worth it.
+  static constexpr size_t kFewest = 16384;          // With fewer values the summing does not pay off.
   static constexpr size_t kMost = size_t{1} << 20;  // No count overflows.
   uint32_t counts[kTables][2 * kSide] = {};
 
@@ -117,10 +117,10 @@ void Observer::add(std::span<const float> values) {
 }
 
 void Observer::add_chunk(const float* values, size_t count, Tables* tables) {
-  const ChunkFacts facts = look_at(values, count);
-  const ValueRange& seen = facts.range;
+  const ChunkStats stats = chunk_stats(values, count);
+  const ValueRange& seen = stats.range;
   if (!seen.finite) {
-    // Not the usual case: take the finite values out and begin again.
+    // Rare: extract the finite values and start over.
     float finite[kChunk];
     size_t kept = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -133,7 +133,7 @@ void Observer::add_chunk(const float* values, size_t count, Tables* tables) {
   min_ = count_ == 0 ? seen.low : std::min(min_, seen.low);
   max_ = count_ == 0 ? seen.high : std::max(max_, seen.high);
   count_ += count;
-  sum_of_squares_ += facts.sum_of_squares;
+  sum_of_squares_ += stats.sum_of_squares;
   if (const int base = static_cast<int>(seen.magnitude_bits >> 23) - (kOctaves - 1); base > base_) {
     if (tables != nullptr) tables->move_to(counts_);
     move_base(base);
@@ -150,7 +150,7 @@ void Observer::add_chunk(const float* values, size_t count, Tables* tables) {
   for (; i < count; ++i) ++counts_[static_cast<size_t>(bins[i])];
 }
 
-// Makes `base` the lowest octave if it is above the present one; what lies below counts as zero from now on.
+// Makes `base` the lowest octave if it is above the present one; lower values count as zero from now on.
 void Observer::move_base(int base) {
   if (base <= base_) return;
   const int shift = std::min((base - base_) << kOctaveShift, kBins);
@@ -205,7 +205,7 @@ std::vector<Observer::Bin> Observer::bins() const {
     if (positive[i] == 0) continue;
     bins.push_back({bin_edge(first + i), bin_edge(first + i + 1), static_cast<double>(positive[i])});
   }
-  // The outermost bins end where the values do. (What counts as zero stays there.)
+  // The outermost bins end where the values do. (Values counted as zero stay there.)
   for (Bin& bin : bins) {
     if (bin.low == bin.high) continue;
     bin.low = std::clamp(bin.low, static_cast<double>(min_), static_cast<double>(max_));
@@ -227,7 +227,7 @@ std::vector<double> Observer::histogram(int bins) const {
       parts[static_cast<size_t>(from)] += bin.count;
       continue;
     }
-    // Spread over the parts that it touches.
+    // Spread over the parts that it overlaps.
     const double density = bin.count / (bin.high - bin.low);
     for (int i = from; i <= to; ++i) {
       const double begin = std::max(bin.low, low + i / per_unit), end = std::min(bin.high, low + (i + 1) / per_unit);

@@ -50,7 +50,7 @@ std::optional<Recipe> recipe_preset(std::string_view name) {
   if (name == "bf16") return uniform(name, WeightFormat::kBF16);
   if (name == "fp32") {
     Recipe recipe = uniform(name, WeightFormat::kF32);
-    recipe.kv = KvFormat::kFp32;  // Nothing is lost anywhere: the preset to compare others with.
+    recipe.kv = KvFormat::kFp32;  // Lossless everywhere: the preset to compare others with.
     return recipe;
   }
   return std::nullopt;

@@ -1,5 +1,5 @@
-// The JSON form of recipes. Nothing in a recipe is ignored: an unknown key or value is an error that says what is
-// possible.
+// The JSON form of recipes. Nothing in a recipe is ignored: an unknown key or value is an error that lists the possible
+// ones.
 
 #include <algorithm>
 #include <filesystem>
@@ -30,7 +30,7 @@ constexpr std::string_view kActivations[] = {"int8", "int16", "auto"};
 constexpr std::string_view kMaskTypes[] = {"f32", "f16", "u16", "u8"};
 constexpr std::string_view kLogitsTypes[] = {"f32", "f16", "u16"};
 
-// How many characters to add, drop or change to make b of a.
+// The number of characters to add, drop or change to turn a into b.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -52,7 +52,7 @@ std::string suggestion(std::string_view word, Names possible) {
   std::string_view best;
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string_view name : possible) {
-    // What other tools call our only 4-bit format.
+    // Other tools' names for our only 4-bit format.
     const bool alias =
         name == "lpbq4" && (word == "int4" || word == "i4" || word == "w4" || word == "lpbq" || word == "q4");
     const size_t distance = alias ? 0 : edit_distance(word, name);
@@ -63,7 +63,7 @@ std::string suggestion(std::string_view word, Names possible) {
   return best.empty() ? std::string() : str_format("; did you mean \"{}\"?", best);
 }
 
-// Long text from a file is cut in messages.
+// Cuts long text from a file for messages.
 std::string quoted(std::string_view text) {
   constexpr size_t kMax = 64;
   if (text.size() <= kMax) return str_format("\"{}\"", text);
@@ -130,7 +130,7 @@ Result<WeightSpec> spec_from_object(const Json& object, std::string_view where) 
   return spec;
 }
 
-// An object, or the name of a format alone.
+// An object, or just the name of a format.
 Result<WeightSpec> spec_from_json(const Json& value, std::string_view where) {
   if (value.is_string()) return spec_from_object(Json{{"format", value}}, where);
   TANDEM_TRY(check_keys(value, where, kSpecKeys));
@@ -156,7 +156,7 @@ Result<std::vector<RecipeRule>> rules_from_json(const Json& list) {
     if (activations != item.end()) {
       TANDEM_ASSIGN(rule.activations, activations_of(*activations, str_format("\"activations\" in {}", where)));
     }
-    // A rule may be about activations alone.
+    // A rule may be about activations only.
     if (activations == item.end() || item.contains("format") || item.contains("block")) {
       TANDEM_ASSIGN(rule.spec, spec_from_object(item, where));
     }
@@ -172,7 +172,7 @@ Json spec_to_json(const WeightSpec& spec) {
 }
 
 // What the recipe starts from: the preset that it names; or else its "weights", and the same for the embedding and the
-// head except that four bits are too few for those unless the recipe says so.
+// LM head, except that four bits are too few for those unless the recipe says so.
 Result<Recipe> recipe_base(const Json& json) {
   if (const auto base = json.find("base"); base != json.end()) {
     TANDEM_ASSIGN(const std::string preset, word_of(*base, "\"base\"", recipe_presets()));

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kSeriesColors[] = {"#3366cc", "#dc3912", "#ff9900", "#109618", "#990099",
                                               "#0099c6", "#dd4477", "#66aa00", "#b82e2e", "#8b6d3f"};
 
-// From an interval of values to one of pixels.
+// Maps an interval of values to one of pixels.
 class Axis {
  public:
   Axis(double low, double high, double first_pixel, double last_pixel) : low_(low), first_(first_pixel) {

@@ -12,10 +12,10 @@ namespace {
 using Bin = Observer::Bin;
 using Bins = std::vector<Bin>;
 
-// As for weights: beyond this, products of scales leave the range of floats.
+// As for weights: beyond this, products of scales overflow floats.
 constexpr float kLargestValue = 0x1p100f;
 
-// To the nearest integer, halves to even, for |x| < 2^51: adding 1.5 * 2^52 leaves no room for a fraction.
+// Rounds to the nearest integer, ties to even, for |x| < 2^51: adding 1.5 * 2^52 leaves no bits for a fraction.
 double round_small(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 // The grid of an encoding: multiples of `step` from low to high.
@@ -41,7 +41,7 @@ double rounding_integral(const Grid& grid, double x) {
 
 double cube(double x) { return x * x * x; }
 
-// Sum of the squared errors of a bin's values, which are taken to lie evenly over it.
+// Sum of the squared errors of a bin's values, assumed to be evenly distributed.
 double bin_error(const Grid& grid, const Bin& bin) {
   const double width = bin.high - bin.low;
   if (!(width > 0.0)) {
@@ -63,11 +63,11 @@ double squared_error(const Bins& bins, const Grid& grid) {
   return sum;
 }
 
-// How far the values beyond an end lie outside of it, in sum, as a function of that end; for the high end.
+// The summed distance of the values beyond an end from that end, as a function of the end; for the high end.
 //
 // Moving an end inward by d costs 2 d times this sum in clipping error, whichever end it is, and gains in rounding
-// error through the step, which only knows the distance of the ends. So at the best range the two ends have the same
-// sum (or one of them is at zero, or at the last value with a sum of zero): the search has one dimension, not two.
+// error through the step, which depends only on the distance between the ends. So at the best range both ends have the
+// same sum (or one of them is at zero, or at the last value with a sum of zero): the search has one dimension, not two.
 class Excess {
  public:
   // The positive bins, or, mirrored, the negative ones.
@@ -123,8 +123,8 @@ class MseSearch {
     } else {
       scan_excesses();
     }
-    // The scans are coarse, and the rule about equal sums takes the rounding error as step^2 / 12, which it is not
-    // where many values are smaller than a step. Hence a look around.
+    // The scans are coarse, and the rule of equal sums assumes a rounding error of step^2 / 12, which does not hold if
+    // many values are smaller than a step. Hence a local search.
     for (double factor = 1.1; factor > 1.003; factor = std::sqrt(factor)) {
       for (const double f : {factor, 1.0 / factor}) {
         const Interval middle = range_;
@@ -182,7 +182,7 @@ class MseSearch {
   Interval range_;
 };
 
-// The end that leaves out `outside` values, counting from the last bin (or from the first, with mirrored signs).
+// The end beyond which `outside` values lie, counting from the last bin (or from the first, with mirrored signs).
 double end_outside(const Bins& bins, double outside, bool low_end) {
   for (size_t i = 0; i < bins.size(); ++i) {
     const Bin& bin = low_end ? bins[i] : bins[bins.size() - 1 - i];
@@ -230,7 +230,7 @@ Result<ir::Encoding> make_encoding(DType dtype, float low, float high, bool symm
   const int32_t last = static_cast<int32_t>(dtype_max(dtype));
   const int32_t middle = last / 2 + 1;
   const double wanted = symmetric ? std::max(to / (last - middle), -from / middle) : (to - from) / last;
-  // Rounded up, so that the range is covered: half a step at most is missing, by the rounding of the zero point.
+  // Rounded up, so that the range is covered: rounding the zero point can miss half a step at most.
   float scale = static_cast<float>(wanted);
   if (static_cast<double>(scale) < wanted) scale = std::nextafter(scale, std::numeric_limits<float>::infinity());
   ir::Encoding encoding{ir::EncodingKind::kPerTensor, scale, middle};
@@ -256,14 +256,14 @@ Result<Interval> Observer::choose_range(const RangeOptions& options) const {
       if (!(options.percentile > 50.0 && options.percentile <= 100.0)) {
         return invalid_argument("percentile {}: it should be above 50 and at most 100", options.percentile);
       }
-      // Whole values; a tiny bit more, because 100 - 99.99 is a bit less than 0.01.
+      // Whole values; plus a tiny bit, because 100 - 99.99 is slightly less than 0.01.
       const double outside = std::floor((100.0 - options.percentile) / 100.0 * static_cast<double>(count_) + 1e-6);
       const Bins all = bins();
       return Interval{static_cast<float>(end_outside(all, outside, true)),
                       static_cast<float>(end_outside(all, outside, false))};
     }
     case RangeMethod::kMse: {
-      // Says what is wrong with a dtype or a range that the search could only skip.
+      // Reports what is wrong with a dtype or a range that the search could only skip.
       auto encoding = make_encoding(options.dtype, min_, max_, options.symmetric);
       if (!encoding.ok()) return with_context(std::move(encoding).error(), "{}", name_);
       const Bins all = bins();
