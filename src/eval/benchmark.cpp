@@ -17,7 +17,7 @@ namespace {
 
 const std::atomic<bool> kNeverStop{false};
 
-// Weights that the decode method multiplies with, each once, and the keys and values that it looks at.
+// The bytes of the weights that the decode method multiplies with, each once, and of the keys and values that it reads.
 uint64_t bytes_per_token(const LoadedEngine& engine, int64_t positions) {
   const Artifact& artifact = engine.artifact();
   const ir::Graph* decode = artifact.find_method("decode");
@@ -37,8 +37,8 @@ uint64_t bytes_per_token(const LoadedEngine& engine, int64_t positions) {
   return bytes;
 }
 
-// Multiplications and additions of linear layers and attention for `tokens` tokens behind `before` others, the
-// vocabulary's matrix once.
+// Multiplications and additions of linear layers and attention for `tokens` tokens after `before` others, the LM head
+// once.
 double count_operations(const LoadedEngine& engine, int64_t before, int64_t tokens) {
   const ir::Graph* decode = engine.artifact().find_method("decode");
   if (decode == nullptr) return 0.0;
@@ -50,7 +50,7 @@ double count_operations(const LoadedEngine& engine, int64_t before, int64_t toke
       const double each = 2.0 * static_cast<double>(weight.shape[0]) * static_cast<double>(weight.shape[1]);
       operations += each * (weight.shape[0] == engine.vocab_size() ? 1.0 : count);
     } else if (ir::is_attention(op.kind)) {
-      // Two products; a token sees those before and half of the others on average, or its window.
+      // Two products; on average a token sees the tokens before the call and half of the others, or its window.
       const double width = static_cast<double>(decode->at(op.inputs[0]).shape[1]);
       const double window = static_cast<double>(op.attributes.window);
       const double all = static_cast<double>(before) + count / 2.0;
@@ -70,7 +70,7 @@ uint64_t peak_memory() {
 }  // namespace
 
 double measure_read_bandwidth(ThreadPool& pool) {
-  // Larger than any cache we know of would keep, small enough for a phone.
+  // Larger than what any known cache keeps, small enough for a phone.
   constexpr uint64_t kBytes = uint64_t{512} << 20;
   const AlignedMemory memory = allocate_aligned(kBytes);
   if (memory == nullptr) return 0.0;
@@ -83,7 +83,8 @@ double measure_read_bandwidth(ThreadPool& pool) {
   for (int repeat = 0; repeat < 8; ++repeat) {
     const Clock::time_point start = Clock::now();
     pool.run(tasks, [&](int64_t task, int) {
-      // Four streams, fetched ahead: one plain stream does not keep enough reads under way to fill the memory's lanes.
+      // Four streams with prefetching: a single stream does not keep enough reads in flight to saturate the memory
+      // channels.
       const int64_t part = kWords / tasks / 4 / 8 * 8;
       const uint64_t* begin = words + kWords / tasks * task;
       uint64_t lanes[8] = {};
@@ -98,7 +99,7 @@ double measure_read_bandwidth(ThreadPool& pool) {
     });
     best = std::max(best, static_cast<double>(kBytes) / seconds_since(start));
   }
-  // A use of the sums, so that the reads cannot be left out.
+  // Uses the sums, so that the reads cannot be optimized away.
   return std::ranges::max(sums) == 0 ? 0.0 : best;
 }
 
@@ -119,11 +120,11 @@ double measure_int8_peak(ThreadPool& pool, const cpu::KernelTable& kernels) {
 
 Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const BenchmarkOptions& options,
                                       const ProgressCallback& progress) {
-  const auto tell = [&](const char* stage, uint64_t done) {
+  const auto report_progress = [&](const char* stage, uint64_t done) {
     if (progress) progress({stage, done, 4});
   };
   BenchmarkReport report;
-  tell("loading", 0);
+  report_progress("loading", 0);
   const Clock::time_point load_start = Clock::now();
   TANDEM_ASSIGN(const std::shared_ptr<LoadedEngine> engine, LoadedEngine::load(file, options.engine));
   report.load_seconds = seconds_since(load_start);
@@ -144,7 +145,7 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
   report.new_tokens = options.new_tokens;
   report.file_bytes = engine->artifact().file_size();
 
-  // Any tokens will do: the work does not depend on them.
+  // Any tokens will do: the amount of work does not depend on them.
   std::vector<int32_t> prompt(static_cast<size_t>(options.prompt_tokens));
   for (size_t i = 0; i < prompt.size(); ++i)
     prompt[i] = static_cast<int32_t>(i * 7919 % static_cast<size_t>(engine->vocab_size()));
@@ -156,7 +157,7 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
 
   // As greedy sessions do.
   const auto wanted = runner.computes_argmax() ? TokenRunner::Logits::kArgmax : TokenRunner::Logits::kLast;
-  tell("prompt", 1);
+  report_progress("prompt", 1);
   TANDEM_TRY(runner.feed(prompt, wanted, kNeverStop, ignore));  // Faults the pages in.
   report.first_token_seconds = 1e30;
   double decode_seconds = 1e30;
@@ -166,7 +167,7 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
     Clock::time_point start = Clock::now();
     TANDEM_TRY(runner.feed(prompt, wanted, kNeverStop, ignore));
     report.first_token_seconds = std::min(report.first_token_seconds, seconds_since(start));
-    tell("decoding", 2);
+    report_progress("decoding", 2);
     start = Clock::now();
     TANDEM_TRY(feed_one_by_one(next, wanted));
     decode_seconds = std::min(decode_seconds, seconds_since(start));
@@ -176,13 +177,13 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
   if (engine->mode() == Mode::kHybrid && options.one_by_one) {
     runner.rewind(0);
     const Clock::time_point start = Clock::now();
-    // Of a prompt only the last token's logits are wanted, in either mode.
+    // Only the logits of a prompt's last token are needed, in either mode.
     TANDEM_TRY(feed_one_by_one(std::span(prompt).first(prompt.size() - 1), TokenRunner::Logits::kNone));
     TANDEM_TRY(feed_one_by_one(std::span(prompt).last(1), wanted));
     report.kv_first_token_seconds = seconds_since(start);
   }
-  report.peak_memory_bytes = peak_memory();  // Before the bandwidth test takes its own.
-  tell("memory bandwidth", 3);
+  report.peak_memory_bytes = peak_memory();  // Before the bandwidth test allocates its own.
+  report_progress("memory bandwidth", 3);
   report.bytes_per_token = bytes_per_token(*engine, options.prompt_tokens + options.new_tokens / 2);
   report.read_bytes_per_second = measure_read_bandwidth(engine->pool());
   report.prompt_operations = count_operations(*engine, 0, options.prompt_tokens);

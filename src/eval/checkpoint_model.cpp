@@ -34,7 +34,7 @@ class CheckpointModel final : public TestedModel {
     for (ir::Graph& graph : graphs) {
       TANDEM_TRY(ir::verify(graph));
       if (phase_ != Phase::kQdq) continue;
-      // Borders stay f32: they are the run time's affair and not the model's.
+      // Inputs and outputs stay f32: their dtypes are the run time's concern and not the model's.
       Recipe inside = checkpoint_->recipe();
       inside.mask = inside.logits = DType::kF32;
       TANDEM_TRY(run_passes(graph, {plan, inside}, {}));
@@ -68,7 +68,7 @@ class CheckpointModel final : public TestedModel {
  private:
   std::string folder() const { return checkpoint_->checkpoint().folder().string(); }
 
-  // A model without them can still be measured on token ids.
+  // A model without them can still be evaluated on token ids.
   void read_texts() {
     const Checkpoint& checkpoint = checkpoint_->checkpoint();
     for (const int64_t id : checkpoint.generation().eos_token_ids) eos_.push_back(static_cast<int32_t>(id));

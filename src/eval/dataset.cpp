@@ -13,21 +13,21 @@ constexpr uint64_t kFileLimit = uint64_t{1} << 30;
 constexpr int64_t kDefaultConversations = 200;
 constexpr size_t kPromptTokens = 32;
 
-void cut_into_windows(std::span<const int32_t> ids, int64_t window, int64_t limit, Dataset& material) {
-  for (size_t at = 0; at < ids.size() && (limit == 0 || static_cast<int64_t>(material.sequences.size()) < limit);
+void cut_into_windows(std::span<const int32_t> ids, int64_t window, int64_t limit, Dataset& dataset) {
+  for (size_t at = 0; at < ids.size() && (limit == 0 || static_cast<int64_t>(dataset.sequences.size()) < limit);
        at += static_cast<size_t>(window)) {
     const auto part = ids.subspan(at, std::min(ids.size() - at, static_cast<size_t>(window)));
-    if (part.size() > 1) material.sequences.emplace_back(part.begin(), part.end());
+    if (part.size() > 1) dataset.sequences.emplace_back(part.begin(), part.end());
   }
 }
 
-Status read_chats(const DatasetOptions& options, const TestedModel& model, int64_t limit, Dataset& material) {
-  TANDEM_ASSIGN(material.conversations, read_conversations(options.conversations));
-  for (const Conversation& conversation : material.conversations) {
-    if (limit > 0 && static_cast<int64_t>(material.sequences.size()) >= limit) break;
+Status read_chats(const DatasetOptions& options, const TestedModel& model, int64_t limit, Dataset& dataset) {
+  TANDEM_ASSIGN(dataset.conversations, read_conversations(options.conversations));
+  for (const Conversation& conversation : dataset.conversations) {
+    if (limit > 0 && static_cast<int64_t>(dataset.sequences.size()) >= limit) break;
     TANDEM_ASSIGN(const std::string text, model.render_chat(conversation, false));
     TANDEM_ASSIGN(std::vector<int32_t> tokens, model.encode(text, false));
-    material.sequences.push_back(std::move(tokens));
+    dataset.sequences.push_back(std::move(tokens));
   }
   return ok_status();
 }
@@ -47,7 +47,7 @@ int64_t Dataset::scored_tokens() const {
 
 Result<Dataset> read_dataset(const DatasetOptions& options, const TestedModel& model, int64_t context) {
   TANDEM_TRY(options.check());
-  Dataset material;
+  Dataset dataset;
   const int64_t window = options.window > 0 ? options.window : context;
   // The last token of a sequence is only a target: it needs no position.
   if (window < 2 || window > context + 1) {
@@ -56,37 +56,37 @@ Result<Dataset> read_dataset(const DatasetOptions& options, const TestedModel& m
   const int64_t default_limit = options.conversations.empty() ? 0 : kDefaultConversations;
   const int64_t limit = options.limit < 0 ? default_limit : options.limit;
   if (!options.conversations.empty()) {
-    TANDEM_TRY(read_chats(options, model, limit, material));
+    TANDEM_TRY(read_chats(options, model, limit, dataset));
   } else if (!options.text.empty()) {
     TANDEM_ASSIGN(const std::string text, read_text_file(options.text, kFileLimit));
     TANDEM_ASSIGN(const std::vector<int32_t> ids, model.encode(text, true));
-    cut_into_windows(ids, window, limit, material);
+    cut_into_windows(ids, window, limit, dataset);
   } else {
     TANDEM_ASSIGN(const std::vector<int32_t> ids, read_ids(options.ids));
-    cut_into_windows(ids, window, limit, material);
+    cut_into_windows(ids, window, limit, dataset);
   }
-  if (material.scored_tokens() == 0) {
+  if (dataset.scored_tokens() == 0) {
     return invalid_argument("there is nothing to measure: no sequence of two tokens or more");
   }
-  for (size_t i = 0; i < material.sequences.size(); ++i) {
-    if (static_cast<int64_t>(material.sequences[i].size()) <= context + 1) continue;
+  for (size_t i = 0; i < dataset.sequences.size(); ++i) {
+    if (static_cast<int64_t>(dataset.sequences[i].size()) <= context + 1) continue;
     return resource_exhausted("sequence {} has {} tokens and the context {}; compile with a larger --context", i,
-                              material.sequences[i].size(), context);
+                              dataset.sequences[i].size(), context);
   }
-  return material;
+  return dataset;
 }
 
-Result<std::vector<int32_t>> prompt_of(const Dataset& material, const std::string& prompt, const TestedModel& model) {
+Result<std::vector<int32_t>> prompt_of(const Dataset& dataset, const std::string& prompt, const TestedModel& model) {
   std::vector<Message> messages;
   if (!prompt.empty()) {
     messages.push_back({"user", prompt});
-  } else if (!material.conversations.empty()) {
-    for (const Message& message : material.conversations.front()) {
+  } else if (!dataset.conversations.empty()) {
+    for (const Message& message : dataset.conversations.front()) {
       messages.push_back(message);
       if (message.role == "user") break;
     }
   } else {
-    const std::vector<int32_t>& first = material.sequences.front();
+    const std::vector<int32_t>& first = dataset.sequences.front();
     return std::vector<int32_t>(first.begin(),
                                 first.begin() + static_cast<std::ptrdiff_t>(std::min(kPromptTokens, first.size())));
   }

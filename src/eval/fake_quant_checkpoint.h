@@ -1,4 +1,4 @@
-// A checkpoint with its weights as they are and as a recipe leaves them.
+// A checkpoint with its original weights and with those that a recipe leaves.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// The parts point at each other, so it stays where it was made.
+// The parts point at each other, so it is not movable.
 class FakeQuantCheckpoint {
  public:
   static Result<std::unique_ptr<FakeQuantCheckpoint>> create(Checkpoint checkpoint, const Recipe& recipe) {

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// The weights of a file for the CPU.
+// The weights of a CPU file.
 class ArtifactWeights final : public WeightProvider {
  public:
   explicit ArtifactWeights(const Artifact& artifact) : artifact_(artifact) {}
@@ -52,7 +52,7 @@ class OwningProgram final : public Program {
   std::unique_ptr<Program> program_;
 };
 
-// Every weight and vector of the graphs is the checkpoint's, in the shape that it has there.
+// Checks that every weight and vector of the graphs is in the checkpoint, with the same shape.
 Status check_weights(const ArtifactHeader& header, const ModelPlan& plan) {
   for (const ir::Graph& graph : header.methods) {
     for (const ir::Tensor& tensor : graph.tensors) {
@@ -76,7 +76,7 @@ Status check_weights(const ArtifactHeader& header, const ModelPlan& plan) {
   return ok_status();
 }
 
-// A checkpoint's weights as the file's recipe leaves them.
+// A checkpoint's weights, quantized by the file's recipe.
 class NpuWeights final : public WeightProvider {
  public:
   explicit NpuWeights(std::unique_ptr<FakeQuantCheckpoint> quantized)

@@ -1,4 +1,5 @@
-// The reference interpreter on a compiled file's own graphs: what its back end should compute, to the last rounding.
+// The reference interpreter on a compiled file's own graphs: what its back end should compute, down to the last
+// rounding.
 #pragma once
 
 #include <filesystem>
@@ -13,16 +14,16 @@
 namespace tandem {
 
 struct FileReferenceOptions {
-  // What the file was compiled from. Files for an NPU need it: their weights are inside of the vendor's binaries.
+  // The checkpoint that the file was compiled from. NPU files need it: their weights are inside the vendor's binaries.
   std::filesystem::path checkpoint = {};
   std::string config_name = "config.json";
 };
 
-// The artifact and the pool must outlive the program. A vendor's library is not looked at.
+// The artifact and the pool must outlive the program. No vendor library is loaded.
 Result<std::unique_ptr<Program>> make_file_reference(const Artifact& artifact, ThreadPool& pool,
                                                      const FileReferenceOptions& options);
 
-// Whether a file was compiled from this checkpoint; the error says so if not. Files that do not know are let through.
+// Whether a file was compiled from this checkpoint; if not, the error says so. Files without that record pass.
 Status check_compiled_from(const ArtifactHeader& header, const Checkpoint& checkpoint);
 
 }  // namespace tandem

@@ -19,11 +19,11 @@ int64_t layer_of(std::string_view name) {
   return layer;
 }
 
-// Calls visit(name, rows as floats) for the rows of tokens of a call's outputs but the logits.
+// Calls visit(name, rows as floats) for the token rows of a call's outputs, except the logits.
 template <typename Visit>
 Status visit_outputs(const MethodCall& call, Visit&& visit) {
   std::vector<float> row;
-  // `runs` runs of rows, `stride` rows from one to the next, each with `count` rows that are of tokens.
+  // `runs` runs of rows, `stride` rows apart, each with `count` rows of tokens.
   const auto visit_runs = [&](ir::TensorId id, int64_t runs, int64_t stride) -> Status {
     const ir::Tensor& tensor = call.graph.at(id);
     const auto* data = static_cast<const uint8_t*>(call.bindings.data[static_cast<size_t>(id)]);
@@ -46,7 +46,7 @@ Status visit_outputs(const MethodCall& call, Visit&& visit) {
 
 class LayerComparison {
  public:
-  // What the wanted model gave, until the other one has given the same.
+  // Keeps the wanted model's outputs until the other model has computed the same.
   Status keep(const MethodCall& call) {
     return visit_outputs(call, [&](const std::string& name, std::span<const float> rows) {
       auto& kept = kept_[name];
@@ -94,7 +94,7 @@ class LayerComparison {
   std::map<int64_t, LayerSqnr> layers_;
 };
 
-// Takes the observers away however the comparison ends: what they refer to goes with it.
+// Removes the observers however the comparison ends: they refer to local state.
 struct ObservedModels {
   TestedModel& wanted;
   TestedModel& got;

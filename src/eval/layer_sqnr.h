@@ -1,4 +1,4 @@
-// Where a device parts from the fake-quantized reference: signal to noise ratios layer by layer.
+// Where a device diverges from the fake-quantized reference: SQNR layer by layer.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@
 
 namespace tandem {
 
-// Both models compute the same tokens, each with its own keys and values of the layers before: what a layer adds to the
-// noise shows as a step from one row to the next.
+// Both models compute the same tokens, each with its own keys and values of earlier layers: the noise that a layer adds
+// shows as a step from one row to the next.
 struct LayerSqnr {
   int64_t layer = 0;
-  std::optional<Sqnr> hidden;  // After the layer; of files that were compiled with --trace.
+  std::optional<Sqnr> hidden;  // After the layer; only in files compiled with --trace.
   Sqnr keys;
   Sqnr values;
 };
 
-// Both models must be of one file whose methods give their new keys and values (files for an NPU do).
+// Both models must be of one file whose methods output their new keys and values (NPU files do).
 Result<std::vector<LayerSqnr>> compare_layers(TestedModel& wanted, TestedModel& got, std::span<const int32_t> tokens);
 
 // For calibration_report_html(): "layer 3" or "layer 3 keys", in dB.

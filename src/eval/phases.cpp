@@ -15,14 +15,14 @@ TestedModel* find_model(const PhaseModels& models, Phase phase) {
 
 class Measurement {
  public:
-  Measurement(const PhaseModels& models, const Dataset& material, const ProgressCallback& progress)
+  Measurement(const PhaseModels& models, const Dataset& dataset, const ProgressCallback& progress)
       : models_(models),
-        dataset_(material),
+        dataset_(dataset),
         progress_(progress),
         qdq_(find_model(models, Phase::kQdq)),
         device_(find_model(models, Phase::kDevice)) {
     for (const auto& model : models) report_.phases.push_back({model->phase(), {}, {}});
-    report_.sequences = material.sequences.size();
+    report_.sequences = dataset.sequences.size();
   }
 
   bool compares() const { return qdq_ != nullptr && device_ != nullptr; }
@@ -34,7 +34,7 @@ class Measurement {
       if (sequence.size() < 2) continue;
       for (size_t i = 0; i < models_.size(); ++i) {
         TestedModel& model = *models_[i];
-        if (compares() && &model == qdq_) continue;  // Beside the device.
+        if (compares() && &model == qdq_) continue;  // Scored together with the device.
         TANDEM_TRY(&model == device_ && compares() ? score_both(sequence) : score_one(i, sequence));
       }
     }
@@ -43,11 +43,12 @@ class Measurement {
 
   Status answers(int64_t limit) {
     for (size_t i = 0; i < models_.size(); ++i) {
-      const auto tell = [&](Progress progress) {
+      const auto report_progress = [&](Progress progress) {
         progress.stage = str_format("answers, {}", phase_name(models_[i]->phase()));
         if (progress_) progress_(progress);
       };
-      TANDEM_ASSIGN(report_.phases[i].answers, ask_questions(*models_[i], dataset_.conversations, limit, tell));
+      TANDEM_ASSIGN(report_.phases[i].answers,
+                    ask_questions(*models_[i], dataset_.conversations, limit, report_progress));
     }
     return ok_status();
   }
@@ -55,13 +56,13 @@ class Measurement {
   Status greedy(int64_t steps, const std::string& prompt_text) {
     TANDEM_ASSIGN(const std::vector<int32_t> prompt, prompt_of(dataset_, prompt_text, *device_));
     TANDEM_ASSIGN(report_.greedy, compare_greedy(*qdq_, *device_, prompt, steps,
-                                                 [&](int64_t done) { tell("greedy tokens", done, steps); }));
+                                                 [&](int64_t done) { report_progress("greedy tokens", done, steps); }));
     return ok_status();
   }
 
-  // The beginning of the first sequence.
+  // Over the beginning of the first sequence.
   Status layers(int64_t count) {
-    tell("layers", 0, 1);
+    report_progress("layers", 0, 1);
     const std::vector<int32_t>& first =
         *std::ranges::find_if(dataset_.sequences, [](const auto& sequence) { return sequence.size() > 1; });
     const auto tokens = std::span(first).first(std::min(first.size() - 1, static_cast<size_t>(count)));
@@ -70,11 +71,13 @@ class Measurement {
   }
 
  private:
-  void tell(std::string stage, int64_t done, int64_t total) const {
+  void report_progress(std::string stage, int64_t done, int64_t total) const {
     if (progress_) progress_({std::move(stage), static_cast<uint64_t>(done), static_cast<uint64_t>(total)});
   }
-  void tell_row() { tell("perplexity", ++rows_, dataset_.scored_tokens() * static_cast<int64_t>(models_.size())); }
-  PhaseMetrics& figures(const TestedModel* model) {
+  void report_row() {
+    report_progress("perplexity", ++rows_, dataset_.scored_tokens() * static_cast<int64_t>(models_.size()));
+  }
+  PhaseMetrics& metrics(const TestedModel* model) {
     return *std::ranges::find(report_.phases, model->phase(), &PhaseMetrics::phase);
   }
 
@@ -83,18 +86,18 @@ class Measurement {
     Perplexity& perplexity = report_.phases[index].perplexity;
     return models_[index]->score(std::span(tokens).first(tokens.size() - 1),
                                  [&](size_t i, std::span<const float> logits) {
-                                   tell_row();
+                                   report_row();
                                    return perplexity.add(logits, tokens[i + 1]);
                                  });
   }
 
   Status score_both(const std::vector<int32_t>& tokens) {
-    Perplexity& qdq = figures(qdq_).perplexity;
-    Perplexity& device = figures(device_).perplexity;
+    Perplexity& qdq = metrics(qdq_).perplexity;
+    Perplexity& device = metrics(device_).perplexity;
     return score_side_by_side(*qdq_, *device_, std::span(tokens).first(tokens.size() - 1),
                               [&](size_t i, std::span<const float> wanted, std::span<const float> got) -> Status {
-                                tell_row();
-                                tell_row();
+                                report_row();
+                                report_row();
                                 report_.logits->add(wanted, got);
                                 TANDEM_TRY(qdq.add(wanted, tokens[i + 1]));
                                 return device.add(got, tokens[i + 1]);
@@ -117,10 +120,10 @@ const PhaseMetrics* PhasesReport::find(Phase phase) const {
   return it == phases.end() ? nullptr : &*it;
 }
 
-std::optional<double> PhasesReport::ratio_to_float(const PhaseMetrics& figures) const {
+std::optional<double> PhasesReport::ratio_to_float(const PhaseMetrics& metrics) const {
   const PhaseMetrics* exact = find(Phase::kFloat);
   if (exact == nullptr) return std::nullopt;
-  return figures.perplexity.value() / exact->perplexity.value();
+  return metrics.perplexity.value() / exact->perplexity.value();
 }
 
 Result<PhaseModels> open_phases(const std::filesystem::path& path, std::span<const Phase> phases,
@@ -142,17 +145,17 @@ int64_t smallest_context(const PhaseModels& models) {
   return context;
 }
 
-Result<PhasesReport> measure_phases(const PhaseModels& models, const Dataset& material, const PhasesOptions& options,
+Result<PhasesReport> measure_phases(const PhaseModels& models, const Dataset& dataset, const PhasesOptions& options,
                                     const ProgressCallback& progress) {
   if (models.empty()) return invalid_argument("no phase to measure");
-  Measurement measurement(models, material, progress);
+  Measurement measurement(models, dataset, progress);
   if ((options.greedy > 0 || options.layer_tokens > 0) && !measurement.compares()) {
     return invalid_argument("greedy tokens and layers are compared between qdq and device; give --phases qdq,device");
   }
   TANDEM_TRY(measurement.perplexity());
   if (options.layer_tokens > 0) TANDEM_TRY(measurement.layers(options.layer_tokens));
   if (options.greedy > 0) TANDEM_TRY(measurement.greedy(options.greedy, options.prompt));
-  if (options.answers > 0 && !material.conversations.empty()) TANDEM_TRY(measurement.answers(options.answers));
+  if (options.answers > 0 && !dataset.conversations.empty()) TANDEM_TRY(measurement.answers(options.answers));
   return measurement.take();
 }
 

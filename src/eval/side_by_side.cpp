@@ -40,7 +40,7 @@ Status score_side_by_side(TestedModel& wanted, TestedModel& got, std::span<const
   TANDEM_TRY(check_alike(wanted, got));
   wanted.restart();
   got.restart();
-  // Parts as long as the longest call: both then make the same calls as for the whole.
+  // Parts as long as the longest call: both models then make the same calls as for the whole sequence.
   const auto part = static_cast<size_t>(std::max(wanted.longest_call(), got.longest_call()));
   const auto vocabulary = static_cast<size_t>(wanted.vocab_size());
   std::vector<float> rows;
@@ -74,9 +74,9 @@ Result<GreedyAgreement> compare_greedy(TestedModel& wanted, TestedModel& got, st
   };
   wanted.restart();
   got.restart();
-  const int64_t room = std::min(wanted.context(), got.context()) - static_cast<int64_t>(prompt.size());
+  const int64_t steps_left = std::min(wanted.context(), got.context()) - static_cast<int64_t>(prompt.size());
   std::vector<int32_t> next(prompt.begin(), prompt.end());
-  for (int64_t step = 0; step < std::min(steps, room + 1); ++step) {
+  for (int64_t step = 0; step < std::min(steps, steps_left + 1); ++step) {
     TANDEM_TRY(wanted.feed(next, TokenRunner::Logits::kLast, keep_in(rows[0])));
     TANDEM_TRY(got.feed(next, TokenRunner::Logits::kLast, keep_in(rows[1])));
     noise.add(rows[0], rows[1]);

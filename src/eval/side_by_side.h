@@ -10,18 +10,18 @@
 
 namespace tandem {
 
-// Calls on_rows(index, wanted's logits, got's logits) for each token, from an empty context. The rows of one call of a
-// method are kept at a time, whatever the sequence's length.
+// Calls on_rows(index, wanted's logits, got's logits) for each token, from an empty context. Only the rows of one
+// method call are kept at a time, whatever the sequence's length.
 using RowsCallback = std::function<Status(size_t index, std::span<const float> wanted, std::span<const float> got)>;
 Status score_side_by_side(TestedModel& wanted, TestedModel& got, std::span<const int32_t> tokens,
                           const RowsCallback& on_rows);
 
-// A step at which the most likely tokens are not the same.
+// A step at which the most likely tokens differ.
 struct Divergence {
   int64_t step = 0;
   int32_t wanted_token = -1;
   int32_t got_token = -1;
-  double gap = 0.0;            // Between the two best logits of the wanted model.
+  double gap = 0.0;            // Between the wanted model's two largest logits.
   double noise = 0.0;          // Root mean square of the differences of all logits at this step.
   double largest_noise = 0.0;  // The largest of these differences.
 };
@@ -33,8 +33,8 @@ struct GreedyAgreement {
   std::vector<Divergence> divergences;
 };
 
-// Generates `steps` tokens with the wanted model, always the most likely, and asks the other model for its choice after
-// the same tokens. End-of-text tokens do not end it; a full context does.
+// Generates `steps` tokens greedily with the wanted model, and compares the other model's argmax after the same tokens.
+// End-of-text tokens do not end it; a full context does.
 Result<GreedyAgreement> compare_greedy(TestedModel& wanted, TestedModel& got, std::span<const int32_t> prompt,
                                        int64_t steps, const std::function<void(int64_t done)>& on_step = {});
 

@@ -1,4 +1,4 @@
-// Signal to noise ratio between two runs of the same model.
+// Signal-to-noise ratio between two runs of the same model.
 #pragma once
 
 #include <cmath>
@@ -8,13 +8,13 @@
 
 namespace tandem {
 
-// Sums, so that rows can be compared one at a time and thrown away.
+// Sums, so that rows can be compared one at a time and discarded.
 struct Sqnr {
-  double signal = 0.0;  // Sum of squares of what was wanted.
+  double signal = 0.0;  // Sum of squares of the wanted values.
   double noise = 0.0;   // Sum of squares of the differences.
   int64_t count = 0;
 
-  // Spans of one length.
+  // Spans of equal length.
   void add(std::span<const float> wanted, std::span<const float> got) {
     for (size_t i = 0; i < wanted.size(); ++i) {
       const double difference = static_cast<double>(got[i]) - wanted[i];
@@ -24,7 +24,7 @@ struct Sqnr {
     count += static_cast<int64_t>(wanted.size());
   }
 
-  // Infinity where the two are equal; not-a-number where nothing was compared, or one of them was not a number.
+  // Infinity if the two are equal; NaN if nothing was compared, or one of them has a NaN.
   double db() const {
     if (count == 0 || std::isnan(noise)) return std::numeric_limits<double>::quiet_NaN();
     if (noise == 0.0) return std::numeric_limits<double>::infinity();

@@ -39,7 +39,7 @@ class CompiledModel final : public TestedModel {
   int64_t context() const override { return engine_->context(); }
   int64_t longest_call() const override { return engine_->table().methods().back().tokens; }
   Result<std::vector<int32_t>> encode(std::string_view text, bool add_special) const override {
-    // What is measured is compared with the hub's tokenizers.
+    // Results are compared with those of the hub's tokenizers.
     return engine_->encode(text, add_special, /*parse_special=*/true);
   }
   Result<std::string> decode(std::span<const int32_t> tokens) const override { return engine_->decode(tokens, true); }
@@ -110,18 +110,18 @@ Status TestedModel::score(std::span<const int32_t> tokens, const TokenRunner::Ro
 
 Result<std::vector<int32_t>> TestedModel::generate_greedy(std::span<const int32_t> prompt, int64_t count) {
   std::vector<int32_t> tokens;
-  int32_t best = -1;
-  const auto pick = [&](size_t, std::span<const float> logits) {
-    best = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+  int32_t argmax = -1;
+  const auto find_argmax = [&](size_t, std::span<const float> logits) {
+    argmax = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
     return ok_status();
   };
   restart();
-  TANDEM_TRY(feed(prompt, TokenRunner::Logits::kLast, pick));
+  TANDEM_TRY(feed(prompt, TokenRunner::Logits::kLast, find_argmax));
   const auto eos = eos_tokens();
-  while (static_cast<int64_t>(tokens.size()) < count && std::ranges::find(eos, best) == eos.end()) {
-    tokens.push_back(best);
+  while (static_cast<int64_t>(tokens.size()) < count && std::ranges::find(eos, argmax) == eos.end()) {
+    tokens.push_back(argmax);
     if (runner_->position() >= context()) break;
-    TANDEM_TRY(feed({&tokens.back(), 1}, TokenRunner::Logits::kLast, pick));
+    TANDEM_TRY(feed({&tokens.back(), 1}, TokenRunner::Logits::kLast, find_argmax));
   }
   return tokens;
 }

@@ -1,5 +1,5 @@
-// A model to be measured, in one of three phases: the float checkpoint, the fake-quantized graph, or the compiled file
-// on its back end. All three answer the same questions, so that their numbers can stand side by side.
+// A model under test, in one of three phases: the float checkpoint, the fake-quantized graph, or the compiled file on
+// its back end. All three have the same interface, so that their numbers can be compared.
 #pragma once
 
 #include <atomic>
@@ -17,28 +17,28 @@ namespace tandem {
 
 enum class Phase {
   kFloat,   // The checkpoint's weights in the reference interpreter.
-  kQdq,     // The reference interpreter with what quantization does to weights, activations and the KV cache.
+  kQdq,     // The reference interpreter with weights, activations and the KV cache quantized.
   kDevice,  // The compiled file on its back end.
 };
 Result<Phase> parse_phase(std::string_view name);  // "float", "qdq", "device"
 const char* phase_name(Phase phase);
 
 struct TestedModelOptions {
-  std::optional<Phase> phase;    // Nothing: float for a checkpoint, device for a compiled file.
-  std::optional<Recipe> recipe;  // For kQdq of a checkpoint; w4 if nothing.
-  int64_t context = 0;           // For a checkpoint: positions that are needed at most.
+  std::optional<Phase> phase;    // Unset: float for a checkpoint, device for a compiled file.
+  std::optional<Recipe> recipe;  // For kQdq of a checkpoint; w4 if unset.
+  int64_t context = 0;           // For a checkpoint: the most positions that are needed.
   EngineOptions engine = {};
   std::string config_name = "config.json";
-  // Of a file: what it was compiled from. For kFloat, and for kQdq of a file for an NPU, whose weights are inside of
-  // the vendor's binaries.
+  // For a file: what it was compiled from. Needed for kFloat, and for kQdq of an NPU file, whose weights are inside the
+  // vendor's binaries.
   std::filesystem::path checkpoint = {};
-  // Looked at between calls of a method; then the error is kCancelled. It must outlive the model.
+  // Checked between calls of a method; then the error is kCancelled. It must outlive the model.
   const std::atomic<bool>* stop = nullptr;
 };
 
 class TestedModel {
  public:
-  // `path` is a checkpoint's folder or a compiled file. A file's phase qdq does not load a vendor's library.
+  // `path` is a checkpoint folder or a compiled file. A file's phase qdq loads no vendor library.
   static Result<std::unique_ptr<TestedModel>> open(const std::filesystem::path& path,
                                                    const TestedModelOptions& options);
   virtual ~TestedModel() = default;
@@ -53,10 +53,10 @@ class TestedModel {
 
   // The logits after each of `tokens`, from an empty context.
   Status score(std::span<const int32_t> tokens, const TokenRunner::RowCallback& on_row);
-  // The same in parts: from where the last feed() ended.
+  // The same in parts: continues where the last feed() ended.
   void restart() { runner_->rewind(0); }
   Status feed(std::span<const int32_t> tokens, TokenRunner::Logits wanted, const TokenRunner::RowCallback& on_row);
-  // Tokens of the longest call. Parts of this length are computed by the same calls as the whole.
+  // Tokens of the longest call. Parts of this length are computed by the same calls as the whole sequence.
   virtual int64_t longest_call() const = 0;
   void observe_calls(TokenRunner::CallObserver observer) { runner_->observe_calls(std::move(observer)); }
   // Up to `count` tokens, always the most likely, from an empty context; ends at an end-of-text token.

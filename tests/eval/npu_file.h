@@ -38,14 +38,14 @@ inline std::vector<int32_t> some_tokens(size_t count, int32_t seed = 1) {
 }
 
 // From the golden Qwen3 checkpoint.
-inline NpuFile write_npu_file(const TempFolder& folder, const std::string& name, const NpuFileOptions& wish = {}) {
+inline NpuFile write_npu_file(const TempFolder& folder, const std::string& name, const NpuFileOptions& settings = {}) {
   NpuFile file{folder / name, {}, {}};
   CompileOptions options;
   options.target = "sm8750";
   options.prefill = {kNpuPrefill};
   options.context = kNpuContext;
-  options.recipe = *recipe_preset(wish.recipe);
-  options.kv = wish.kv;
+  options.recipe = *recipe_preset(settings.recipe);
+  options.kv = settings.kv;
   auto opened = CompileJob::open(golden_dir("qwen3"), file.path, options);
   EXPECT_TRUE(opened.ok()) << opened.error().message;
   if (!opened.ok()) return file;
@@ -64,9 +64,9 @@ inline NpuFile write_npu_file(const TempFolder& folder, const std::string& name,
   if (!calibration.ok()) return file;
   StaticMethods form;
   form.shapes = job.shapes();
-  form.trace = wish.trace;
+  form.trace = settings.trace;
   form.embedding_on_host = embedding_on_host(job.plan(), job.recipe());
-  for (const MethodShape& shape : job.shapes()) form.variant.attention.by_tokens[shape.tokens] = wish.attention;
+  for (const MethodShape& shape : job.shapes()) form.variant.attention.by_tokens[shape.tokens] = settings.attention;
   auto methods = build_static_methods(job.plan(), job.recipe(), form, calibration->table, {});
   EXPECT_TRUE(methods.ok()) << methods.error().message;
   if (!methods.ok()) return file;

@@ -33,10 +33,10 @@ Result<Measured> measure(const std::filesystem::path& model, const std::vector<P
   options.engine.npu.libraries = libraries;
   options.checkpoint = checkpoint;
   TANDEM_ASSIGN(const PhaseModels models, open_phases(model, phases, options));
-  TANDEM_ASSIGN(const Dataset material, read_dataset(dataset_options, *models.front(), smallest_context(models)));
+  TANDEM_ASSIGN(const Dataset dataset, read_dataset(dataset_options, *models.front(), smallest_context(models)));
   Measured measured;
   uint64_t last = 0;
-  TANDEM_ASSIGN(measured.report, measure_phases(models, material, what, [&](const Progress& p) {
+  TANDEM_ASSIGN(measured.report, measure_phases(models, dataset, what, [&](const Progress& p) {
                   if (measured.stages.empty() || measured.stages.back() != p.stage) {
                     measured.stages.push_back(p.stage);
                     last = 0;
@@ -57,9 +57,9 @@ TEST(Phases, OfAFileForTheCpu) {
   const PhasesReport& report = measured->report;
   ASSERT_EQ(report.phases.size(), 3u);
   EXPECT_EQ(report.sequences, 3u);
-  for (const PhaseMetrics& figures : report.phases) {
-    EXPECT_EQ(figures.perplexity.tokens(), 24 + 24 + 9);
-    EXPECT_NEAR(*report.ratio_to_float(figures), 1.0, 0.1);
+  for (const PhaseMetrics& metrics : report.phases) {
+    EXPECT_EQ(metrics.perplexity.tokens(), 24 + 24 + 9);
+    EXPECT_NEAR(*report.ratio_to_float(metrics), 1.0, 0.1);
   }
   EXPECT_EQ(*report.ratio_to_float(report.phases[0]), 1.0);
   EXPECT_NE(report.phases[0].perplexity.value(), report.phases[1].perplexity.value());
@@ -70,24 +70,24 @@ TEST(Phases, OfAFileForTheCpu) {
   EXPECT_EQ(measured->stages, (std::vector<std::string>{"perplexity", "greedy tokens"}));
 
   // Each phase alone says the same.
-  for (const PhaseMetrics& figures : report.phases) {
-    const auto alone = measure(file, {figures.phase}, {.ids = folder / "ids.json", .window = 25});
+  for (const PhaseMetrics& metrics : report.phases) {
+    const auto alone = measure(file, {metrics.phase}, {.ids = folder / "ids.json", .window = 25});
     ASSERT_TRUE(alone.ok()) << alone.error().message;
-    EXPECT_EQ(alone->report.phases[0].perplexity.value(), figures.perplexity.value());
+    EXPECT_EQ(alone->report.phases[0].perplexity.value(), metrics.perplexity.value());
     EXPECT_FALSE(alone->report.logits.has_value());
   }
 }
 
 // Float and qdq of a folder, as before; and what a model with a tokenizer is asked.
 TEST(Phases, OfAFolder) {
-  const DatasetOptions material{.conversations = test::demo_dir() / "eval.json", .limit = 1};
-  const auto measured = measure(test::demo_dir(), {Phase::kFloat, Phase::kQdq}, material, {.answers = 2}, {});
+  const DatasetOptions dataset{.conversations = test::demo_dir() / "eval.json", .limit = 1};
+  const auto measured = measure(test::demo_dir(), {Phase::kFloat, Phase::kQdq}, dataset, {.answers = 2}, {});
   ASSERT_TRUE(measured.ok()) << measured.error().message;
   ASSERT_EQ(measured->report.phases.size(), 2u);
-  for (const PhaseMetrics& figures : measured->report.phases) {
-    EXPECT_LT(figures.perplexity.value(), 2.0);
-    ASSERT_TRUE(figures.answers.has_value());
-    EXPECT_EQ(figures.answers->asked, 2);
+  for (const PhaseMetrics& metrics : measured->report.phases) {
+    EXPECT_LT(metrics.perplexity.value(), 2.0);
+    ASSERT_TRUE(metrics.answers.has_value());
+    EXPECT_EQ(metrics.answers->asked, 2);
   }
   EXPECT_FALSE(measured->report.logits.has_value());
   EXPECT_EQ(measured->stages, (std::vector<std::string>{"perplexity", "answers, float", "answers, qdq"}));
@@ -98,8 +98,8 @@ TEST(Phases, PromptsOfGreedyTokens) {
   options.context = 64;
   const auto model = TestedModel::open(test::demo_dir(), options);
   ASSERT_TRUE(model.ok()) << model.error().message;
-  const auto text_of = [&](const Dataset& material, const std::string& prompt) {
-    const auto tokens = prompt_of(material, prompt, **model);
+  const auto text_of = [&](const Dataset& dataset, const std::string& prompt) {
+    const auto tokens = prompt_of(dataset, prompt, **model);
     EXPECT_TRUE(tokens.ok()) << tokens.error().message;
     return *(*model)->decode(*tokens);
   };
@@ -116,9 +116,9 @@ TEST(Phases, PromptsOfGreedyTokens) {
 TEST(Phases, Errors) {
   const TempFolder folder;
   const auto file = test::compiled({.checkpoint = test::golden_dir("qwen3"), .recipe = "w8", .prefill = {8}});
-  const auto message = [&](const std::vector<Phase>& phases, const DatasetOptions& material,
+  const auto message = [&](const std::vector<Phase>& phases, const DatasetOptions& dataset,
                            const PhasesOptions& what = {}, const std::filesystem::path& model = {}) {
-    const auto measured = measure(model.empty() ? file : model, phases, material, what, {});
+    const auto measured = measure(model.empty() ? file : model, phases, dataset, what, {});
     return measured.ok() ? "it worked" : measured.error().message;
   };
   const DatasetOptions ids{.ids = write_ids(folder, 60)};
@@ -156,9 +156,9 @@ TEST(PhasesOnTheEmulator, AreNearToEachOther) {
                                 test::golden_dir("qwen3"), options.npu.libraries);
   ASSERT_TRUE(measured.ok()) << measured.error().message;
   const PhasesReport& report = measured->report;
-  for (const PhaseMetrics& figures : report.phases) {
-    EXPECT_EQ(figures.perplexity.tokens(), 29 + 11);
-    EXPECT_NEAR(*report.ratio_to_float(figures), 1.0, 0.5);
+  for (const PhaseMetrics& metrics : report.phases) {
+    EXPECT_EQ(metrics.perplexity.tokens(), 29 + 11);
+    EXPECT_NEAR(*report.ratio_to_float(metrics), 1.0, 0.5);
   }
   const double ratio = report.find(Phase::kDevice)->perplexity.value() / report.find(Phase::kQdq)->perplexity.value();
   EXPECT_NEAR(ratio, 1.0, 0.01);

@@ -1,4 +1,4 @@
-// Perplexity and right answers.
+// Perplexity and correct answers.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-// Sum of -log p(token | what is before it) over all tokens but the first of each sequence.
+// Sum of -log p(token | the tokens before it) over all tokens but the first of each sequence.
 class Perplexity {
  public:
-  // The logits of one position and the token that comes next.
+  // The logits at one position and the token that follows.
   Status add(std::span<const float> logits, int32_t target);
   double value() const;
   int64_t tokens() const { return count_; }
@@ -30,7 +30,7 @@ struct Answers {
   int64_t asked = 0;
 };
 // Asks the second question of each conversation that has one (story, then question), greedily with at most 40 tokens,
-// and compares with the conversation's own answer, white space at the ends aside.
+// and compares with the conversation's own answer, ignoring white space at the ends.
 Result<Answers> ask_questions(TestedModel& model, std::span<const Conversation> conversations, int64_t limit,
                               const ProgressCallback& progress);
 

@@ -1,4 +1,4 @@
-#include "eval/measures.h"
+#include "eval/metrics.h"
 
 #include <algorithm>
 #include <cmath>
