@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kPartial = ".partial";
 constexpr size_t kRandomDigits = 16;
-// File systems take names of up to 255 bytes; a long one is cut to leave room for what is put behind it.
+// File systems limit names to 255 bytes; a long one is cut to leave space for the suffix.
 constexpr size_t kMaxStem = 200;
 
 Status write_all(int fd, std::span<const uint8_t> bytes, uint64_t offset, const std::filesystem::path& path) {
@@ -40,8 +40,8 @@ Status write_all(int fd, std::span<const uint8_t> bytes, uint64_t offset, const 
   return ok_status();
 }
 
-// What is at a path; nothing if there is nothing. Links are not followed.
-Result<std::optional<struct stat>> look_at(const std::filesystem::path& path) {
+// The lstat() of a path; nothing if nothing is there. Links are not followed.
+Result<std::optional<struct stat>> stat_link(const std::filesystem::path& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) == 0) return std::optional(info);
   if (errno == ENOENT) return std::optional<struct stat>();
@@ -51,7 +51,7 @@ Result<std::optional<struct stat>> look_at(const std::filesystem::path& path) {
 uint64_t random_number() {
   uint64_t number = 0;
   if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) == static_cast<ssize_t>(sizeof(number))) return number;
-  // Exclusive creation is what protects; the number only has to differ from the last one.
+  // Exclusive creation is the protection; the number only has to differ from the last one.
   static std::atomic<uint64_t> count{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   return static_cast<uint64_t>(now) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(::getpid()) + ++count;
@@ -72,7 +72,7 @@ Result<int> create_temporary(const std::filesystem::path& folder, const std::str
   }
 }
 
-// 0, or the error's number.
+// 0, or errno.
 int sync(int fd) {
   int result = 0;
   while ((result = ::fsync(fd)) != 0 && errno == EINTR) {
@@ -80,12 +80,12 @@ int sync(int fd) {
   return result == 0 ? 0 : errno;
 }
 
-// 0, or the error's number. Without `replaces`, what is at `to` stays, and the error is EEXIST.
+// 0, or errno. Without `replaces`, an existing `to` stays, and the error is EEXIST.
 int rename_file(const std::filesystem::path& from, const std::filesystem::path& to, bool replaces) {
 #ifdef RENAME_NOREPLACE
   if (!replaces) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-    if (errno != EINVAL && errno != ENOSYS) return errno;  // Else the file system cannot do it.
+    if (errno != EINVAL && errno != ENOSYS) return errno;  // Otherwise the file system does not support it.
   }
 #else
   (void)replaces;
@@ -98,12 +98,12 @@ int rename_file(const std::filesystem::path& from, const std::filesystem::path& 
 Status sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
-    if (errno == EACCES) return ok_status();  // It may be written, but not read: nothing can be done.
+    if (errno == EACCES) return ok_status();  // Writable, but not readable: nothing can be done.
     return io_error("{}: cannot be opened ({})", folder.string(), std::strerror(errno));
   }
   const int error = sync(fd);
   ::close(fd);
-  // Some file systems have no such thing.
+  // Some file systems do not support it.
   if (error == 0 || error == EINVAL || error == ENOTSUP || error == EROFS) return ok_status();
   return io_error("{}: cannot be synced ({})", folder.string(), std::strerror(error));
 }
@@ -122,7 +122,7 @@ bool is_temporary_name_of(std::string_view temporary, std::string_view name) {
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, const AtomicFileOptions& options) {
   if (!path.has_filename()) return invalid_argument("\"{}\" is not the name of a file to write", path.string());
-  TANDEM_ASSIGN(const std::optional<struct stat> existing, look_at(path));
+  TANDEM_ASSIGN(const std::optional<struct stat> existing, stat_link(path));
   const bool is_link = existing && S_ISLNK(existing->st_mode);
   if (is_link && !options.replace_link) {
     return invalid_argument("{} is a symbolic link; give the file that it points to", path.string());
@@ -136,7 +136,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, const A
   file.replaces_ = existing.has_value();
   const auto folder = options.temporary_folder.empty() ? parent_folder(path) : options.temporary_folder;
   TANDEM_ASSIGN(file.fd_, create_temporary(folder, path.filename().string(), file.partial_));
-  // Who was kept from reading the old file shall not read the new one. Not all file systems have permissions.
+  // Whoever could not read the old file must not be able to read the new one. Not all file systems have permissions.
   if (existing && S_ISREG(existing->st_mode) && ::fchmod(file.fd_, existing->st_mode & 0777) != 0 && errno == EIO) {
     return io_error("{}: cannot get its permissions ({})", file.partial_.string(), std::strerror(errno));
   }

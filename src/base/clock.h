@@ -1,4 +1,4 @@
-// How long things take.
+// Measures elapsed time.
 #pragma once
 
 #include <chrono>

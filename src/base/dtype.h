@@ -1,4 +1,4 @@
-// Element types of tensors in checkpoints, graphs, artifacts and at method borders.
+// Element types of tensors in checkpoints, graphs, artifacts and method inputs and outputs.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ enum class DType : uint8_t {
   kU16 = 6,
   kI32 = 7,
   kI64 = 8,
-  kI4 = 9,  // Two to a byte; only weights, only in a layout that says how.
+  kI4 = 9,  // Two per byte; only for weights, in a layout that defines the order.
 };
 inline constexpr int kDTypeCount = 10;
 
 // Bits per element (4 for kI4).
 int dtype_bits(DType dtype);
-// Bytes that `count` elements take, rounded up to whole bytes.
+// Bytes of `count` elements, rounded up to whole bytes.
 size_t dtype_bytes(DType dtype, size_t count);
 // "f32", "f16", "bf16", "i8", "u8", "i16", "u16", "i32", "i64", "i4".
 std::string_view dtype_name(DType dtype);

@@ -23,9 +23,9 @@ TANDEM_DEFINE_ERROR(internal_error, kInternal)
 
 #undef TANDEM_DEFINE_ERROR
 
-// The same error, with what was being done put before it: "reading model.safetensors: ...". A message that begins with
-// that already is left alone; one that begins with the last name of a path ("tokenizer.json has no ...") gets the rest
-// of it. So nobody along the way has to know whether somebody below has named the file.
+// The same error, prefixed with what was being done: "reading model.safetensors: ...". A message that begins with it
+// already is left alone; one that begins with the file name of a path ("tokenizer.json has no ...") gets the rest of
+// the path. So no caller has to know whether a callee has named the file.
 Error prefixed(Error error, const std::string& context);
 template <typename... Args>
 Error with_context(Error error, FormatString<Args...> format, const Args&... args) {

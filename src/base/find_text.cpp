@@ -5,10 +5,10 @@
 namespace tandem {
 namespace {
 
-// Up to here, comparing at each place costs little.
+// Up to this length, comparing at each position is cheap.
 constexpr size_t kShort = 32;
 
-// Knuth, Morris and Pratt. Calls found(place) at each match until it gives false.
+// Knuth, Morris and Pratt. Calls found(position) at each match until it returns false.
 template <typename Found>
 void for_each_match(std::string_view text, std::string_view wanted, size_t from, Found&& found) {
   std::vector<size_t> border(wanted.size(), 0);  // The longest border of each prefix.
@@ -34,8 +34,8 @@ size_t find_text(std::string_view text, std::string_view wanted, size_t from) {
   if (wanted.size() <= kShort) return text.find(wanted, from);
   if (from > text.size() || wanted.size() > text.size() - from) return std::string_view::npos;
   size_t at = std::string_view::npos;
-  for_each_match(text, wanted, from, [&](size_t place) {
-    at = place;
+  for_each_match(text, wanted, from, [&](size_t match) {
+    at = match;
     return false;
   });
   return at;
@@ -45,8 +45,8 @@ size_t find_last_text(std::string_view text, std::string_view wanted) {
   if (wanted.size() <= kShort) return text.rfind(wanted);
   size_t at = std::string_view::npos;
   if (wanted.size() > text.size()) return at;
-  for_each_match(text, wanted, 0, [&](size_t place) {
-    at = place;
+  for_each_match(text, wanted, 0, [&](size_t match) {
+    at = match;
     return true;
   });
   return at;

@@ -9,10 +9,10 @@ namespace {
 
 using Kind = FormatValue::Kind;
 
-// Room for a double in fixed notation with the precision that a placeholder can ask for.
+// Holds a double in fixed notation with the highest precision that a placeholder can ask for.
 constexpr size_t kNumberSpace = 320 + 4096 + 8;
 
-// The shortest digits that read back as the same number: in fixed notation from 1e-4 up to 1e16, else with an exponent.
+// The shortest digits that read back as the same number: fixed notation from 1e-4 up to 1e16, otherwise an exponent.
 template <typename Float>
 std::string shortest(Float value) {
   char space[64];
@@ -51,7 +51,7 @@ std::string integer_digits(uint64_t value, const FormatSpec& spec) {
   return digits;
 }
 
-// A sign and what is behind it, or text without a sign.
+// A sign and what follows it, or text without a sign.
 struct Parts {
   std::string sign;
   std::string digits;
@@ -89,7 +89,7 @@ Parts parts_of(const FormatValue& value, const FormatSpec& spec) {
   return {};
 }
 
-// Characters, not bytes, are what a column is made of.
+// Columns are counted in characters, not bytes.
 size_t width_of(std::string_view text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));

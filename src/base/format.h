@@ -17,7 +17,7 @@
 
 namespace tandem {
 
-// One value to be formatted. It refers to text, which must live as long.
+// One value to be formatted. It refers to text, which must outlive it.
 class FormatValue {
  public:
   enum class Kind : uint8_t { kBool, kChar, kSigned, kUnsigned, kFloat, kDouble, kText };
@@ -54,7 +54,7 @@ class FormatValue {
   };
 };
 
-// What a placeholder says.
+// A parsed placeholder.
 struct FormatSpec {
   char fill = ' ';
   char align = 0;  // '<', '>', '^', or 0 for the type's own.
@@ -86,7 +86,7 @@ constexpr bool read_number(std::string_view text, size_t& at, int& number, bool&
   return any;
 }
 
-// Reads what follows '{' up to '}' and leaves `at` behind it. False: it is no placeholder.
+// Reads from after '{' up to '}' and leaves `at` after it. False: not a placeholder.
 constexpr bool read_spec(std::string_view text, size_t& at, FormatSpec& spec) {
   if (at < text.size() && text[at] == ':') {
     ++at;
@@ -126,7 +126,7 @@ constexpr bool type_fits(char type, Fits fits) {
   return type == 's' && fits == Fits::kText;
 }
 
-// Whether the text has a placeholder for each argument, of a type that fits it.
+// Whether the text has a placeholder for each argument, of a type that fits.
 constexpr bool is_valid(std::string_view text, std::span<const Fits> arguments) {
   size_t next = 0;
   const auto takes_integer = [&] { return next < arguments.size() && arguments[next++] == Fits::kInteger; };
@@ -171,7 +171,7 @@ class BasicFormatString {
 template <typename... Args>
 using FormatString = BasicFormatString<std::type_identity_t<Args>...>;
 
-// Without the check: what does not fit, as a placeholder without a value, is left as it is in the text.
+// Without the check: a placeholder without a fitting value is left in the text as it is.
 void append_values(std::string& out, std::string_view format, std::span<const FormatValue> values);
 
 template <typename... Args>

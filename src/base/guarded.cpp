@@ -8,7 +8,7 @@ Error out_of_memory() noexcept {
   try {
     return resource_exhausted("out of memory; use a smaller model or context, or free memory and try again");
   } catch (...) {
-    // So short that a string has room for it in itself.
+    // Short enough for the small-string buffer.
     return Error{ErrorCode::kResourceExhausted, "out of memory"};
   }
 }

@@ -1,5 +1,5 @@
-// Exceptions end where an app calls us. No code of tandem throws, but what it uses does: memory runs out, the system
-// gives no more threads, and an app's own callback may throw what it likes.
+// Exceptions end where an app calls us. tandem's own code does not throw, but what it uses does: memory runs out, the
+// system has no more threads, and an app's callback may throw anything.
 #pragma once
 
 #include <cxxabi.h>
@@ -15,29 +15,29 @@
 namespace tandem {
 
 #ifdef __GLIBCXX__
-using ForcedUnwind = abi::__forced_unwind;  // A thread is being ended; glibc insists that this goes on.
+using ForcedUnwind = abi::__forced_unwind;  // A thread is being cancelled; glibc insists that this is rethrown.
 #else
 class ForcedUnwind {};
 #endif
 
-// kResourceExhausted; made without memory where there is none.
+// kResourceExhausted; allocates nothing if there is no memory.
 Error out_of_memory() noexcept;
-// kResourceExhausted, for a thread, a lock or a file handle that the system did not give.
+// kResourceExhausted, for a thread, a lock or a file handle that the system refused.
 Error out_of_system_resources(const std::system_error& error);
 // kInvalidArgument: the app's callback threw.
 Error callback_threw(const char* what);
-// kInternal: an exception that nobody expected.
+// kInternal: an unexpected exception.
 Error unexpected_exception(const char* what);
 
-// Gives what call() gives, a Status or a Result; an exception becomes its error. What call() had begun must be left in
-// order by destructors.
+// Returns what call() returns, a Status or a Result; an exception becomes its error. Destructors must leave what call()
+// had begun in order.
 template <typename Call>
 auto guarded(Call&& call) -> decltype(call()) {
   try {
     return std::forward<Call>(call)();
   } catch (const std::bad_alloc&) {
     return out_of_memory();
-  } catch (const std::length_error&) {  // A container that was asked for more than any memory could hold.
+  } catch (const std::length_error&) {  // A container was asked for more than any memory could hold.
     return out_of_memory();
   } catch (const std::system_error& error) {
     return out_of_system_resources(error);
@@ -50,7 +50,7 @@ auto guarded(Call&& call) -> decltype(call()) {
   }
 }
 
-// The same around a callback of the app. Lack of memory goes on to guarded(), as our own does.
+// The same around an app's callback. Running out of memory is passed on to guarded(), as in our own code.
 template <typename Call>
 auto guarded_callback(Call&& call) -> Result<decltype(call())> {
   try {

@@ -1,5 +1,5 @@
-// Scalar conversions between float and the two 16-bit floats. Round to nearest even; NaN stays NaN.
-// Kernels have vector forms; these are the reference and serve where speed does not matter.
+// Scalar conversions between float and the two 16-bit floats. Round to nearest even; NaN stays NaN. Kernels have vector
+// versions; these are the reference and used where speed does not matter.
 #pragma once
 
 #include <bit>

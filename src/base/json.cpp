@@ -8,9 +8,9 @@
 namespace tandem {
 namespace {
 
-// Deeper than any file of ours or a hub's; recursion over a parsed document stays far from the stack's end.
+// Deeper than any file of ours or from a hub; recursion over a parsed document stays far from a stack overflow.
 constexpr size_t kMaxDepth = 256;
-// A value takes up to 64 bytes of memory and as few as two of the text. The largest tokenizers have two million.
+// A value takes up to 64 bytes of memory for as little as two of text. The largest tokenizers have two million.
 constexpr size_t kMaxValues = 8'000'000;
 
 const Json* find(const Json& object, std::string_view key) {
@@ -29,15 +29,15 @@ Result<int64_t> as_int(std::string_view key, const Json& value) {
   }
   if (value.is_number_integer()) return value.get<int64_t>();
   if (value.is_number_float()) {
-    // Some writers give whole numbers as 1.0.
+    // Some writers write whole numbers as 1.0.
     const double number = value.get<double>();
     if (std::floor(number) == number && std::fabs(number) < 9e15) return static_cast<int64_t>(number);
   }
   return wrong_type(key, "a whole number", value);
 }
 
-// Builds the document from the parser's events. The parser's own way to look at events while it builds goes over all
-// of an object each time that something inside of it ends: minutes for 100,000 added tokens or tensors.
+// Builds the document from the parser's events. The parser's own filter callback walks a whole object each time that
+// something inside it ends: minutes for 100,000 added tokens or tensors.
 class TreeBuilder {
  public:
   bool too_deep() const { return too_deep_; }
@@ -63,7 +63,7 @@ class TreeBuilder {
   bool parse_error(size_t, const std::string&, const Json::exception&) { return false; }
 
  private:
-  Json* place(Json value) {
+  Json* insert(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
@@ -76,13 +76,13 @@ class TreeBuilder {
     return member_;
   }
   bool add(Json value) {
-    place(std::move(value));
+    insert(std::move(value));
     return ++count_ <= kMaxValues;
   }
   bool open(Json empty) {
     if (++count_ > kMaxValues) return false;
     too_deep_ = open_.size() >= kMaxDepth;
-    if (!too_deep_) open_.push_back(place(std::move(empty)));
+    if (!too_deep_) open_.push_back(insert(std::move(empty)));
     return !too_deep_;
   }
   bool close() {
@@ -91,7 +91,7 @@ class TreeBuilder {
   }
 
   Json root_;
-  std::vector<Json*> open_;  // The objects and lists that have not ended; none of them moves while it is here.
+  std::vector<Json*> open_;  // Objects and lists not closed yet; none of them moves while it is here.
   Json* member_ = nullptr;   // Where the next value of the innermost object goes.
   bool too_deep_ = false;
   size_t count_ = 0;
@@ -100,7 +100,7 @@ class TreeBuilder {
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, std::string_view what) {
-  // The parser takes a NUL for the end of the text and would not look at what is behind it.
+  // The parser takes a NUL for the end of the text and would ignore what follows it.
   if (text.find('\0') != std::string_view::npos) return corrupt("{}: not valid JSON (it has a NUL byte)", what);
   TreeBuilder builder;
   const bool parsed = Json::sax_parse(text, &builder);

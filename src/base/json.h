@@ -1,4 +1,4 @@
-// JSON from files we did not write: parse to a Status instead of an exception, and typed look-ups that name the key.
+// JSON from untrusted files: parse errors as a Status instead of an exception, and typed look-ups that name the key.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ Result<std::optional<std::string>> json_string(const Json& object, std::string_v
 // A number, or a list of numbers (as eos_token_id may be).
 Result<std::vector<int64_t>> json_ints(const Json& object, std::string_view key);
 
-// Text for a terminal or JSON output even if the strings hold broken UTF-8.
+// Text for a terminal or JSON output even if strings hold invalid UTF-8.
 std::string dump_json(const Json& json, int indent = -1);
 
 }  // namespace tandem

@@ -23,7 +23,7 @@ Result<std::vector<std::string>> list_folder(const std::filesystem::path& folder
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
   }
-  // Half a list could be that of another kind of folder.
+  // A partial list could be taken for a different kind of folder.
   if (errno != 0) return io_error("{}: cannot be listed ({})", folder.string(), std::strerror(errno));
   std::ranges::sort(names);
   return names;

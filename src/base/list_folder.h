@@ -1,4 +1,4 @@
-// What is in a folder.
+// Lists a folder.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,8 @@
 
 namespace tandem {
 
-// The names of all entries, sorted. Not with std::filesystem, whose iterators end the process where memory runs out.
+// The names of all entries, sorted. Not with std::filesystem, whose iterators terminate the process when memory runs
+// out.
 Result<std::vector<std::string>> list_folder(const std::filesystem::path& folder);
 
 }  // namespace tandem

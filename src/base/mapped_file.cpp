@@ -15,7 +15,7 @@ namespace tandem {
 
 namespace {
 
-// A descriptor that is closed at the end.
+// A descriptor that is closed on destruction.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -26,7 +26,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   int get() const { return fd_; }
-  int take() { return std::exchange(fd_, -1); }
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -34,10 +34,10 @@ class Descriptor {
 
 Status open_regular(const std::filesystem::path& path, int& fd, struct stat& info) {
   if (path.empty()) return invalid_argument("no file is named; give the path of one");
-  // The system would open the file that the beginning names.
+  // The system would open the file named by the part before the NUL.
   if (path.native().find('\0') != std::string::npos)
     return invalid_argument("the name of a file has a zero byte in it");
-  // Without waiting: opening a named pipe would otherwise hang until somebody writes to it.
+  // Non-blocking: opening a named pipe would otherwise hang until somebody writes to it.
   Descriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.get() < 0) {
     if (errno == ENOENT) return not_found("{}: no such file", path.string());
@@ -46,7 +46,7 @@ Status open_regular(const std::filesystem::path& path, int& fd, struct stat& inf
   if (::fstat(opened.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return invalid_argument("{}: not a regular file", path.string());
   }
-  fd = opened.take();
+  fd = opened.release();
   return ok_status();
 }
 
@@ -120,7 +120,7 @@ Error MappedFile::changed() const {
 
 void MappedFile::release(std::span<const uint8_t> range) const {
   if (range.empty()) return;
-  // Only whole pages inside the range: its neighbours may be in use.
+  // Only whole pages inside the range: neighbouring bytes may be in use.
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<uintptr_t>(range.data()) + page - 1) / page * page;
   const auto end = reinterpret_cast<uintptr_t>(range.data() + range.size()) / page * page;

@@ -1,7 +1,7 @@
 // A file mapped read-only into memory.
 //
-// The bytes are the file's, not a copy: who writes into the file changes them, and who truncates it takes them away.
-// check() tells. A new file that is renamed over the old one is harmless: the old one stays as long as it is mapped.
+// The bytes are the file's, not a copy: writing to the file changes them, and truncating it takes them away. check()
+// detects both. Renaming a new file over the old one is harmless: the old one stays as long as it is mapped.
 #pragma once
 
 #include <sys/types.h>
@@ -31,13 +31,12 @@ class MappedFile {
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
 
-  // An error if the file was written to or truncated since open(), or if some of it could not be read. To be asked
-  // after bytes were used and before anybody trusts what became of them; costs one system call, less than a
-  // microsecond.
+  // An error if the file was written to or truncated since open(), or if some of it could not be read. Call it after
+  // bytes were used and before their results are trusted; costs one system call, less than a microsecond.
   Status check() const;
 
-  // Tells the system that these bytes are not needed for now: their pages no longer count as ours.
-  // The next read of them faults them in again, so this is about memory, never about correctness.
+  // Tells the system that these bytes are not needed for now: their pages no longer count as ours. The next read faults
+  // them in again, so this is about memory, never about correctness.
   void release(std::span<const uint8_t> range) const;
 
  private:
@@ -48,20 +47,20 @@ class MappedFile {
   int fd_ = -1;
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;
-  timespec modified_{};  // Not the time of the last status change: renaming something over the file sets that.
+  timespec modified_{};  // Not the status change time: renaming something over the file sets that.
   MappingRecord record_;
   std::filesystem::path path_;
 };
 
-// What was made of a file's bytes, unless the file changed meanwhile: then that is the error.
+// A result computed from a file's bytes, unless the file changed meanwhile: then that is the error.
 template <typename T>
 Result<T> if_unchanged(const MappedFile& file, Result<T> made) {
   TANDEM_TRY(file.check());
   return made;
 }
 
-// The whole file as a string, read and not mapped; refuses files larger than `limit`, so that a wrong path cannot eat
-// the memory.
+// The whole file as a string, read and not mapped; refuses files larger than `limit`, so that a wrong path cannot
+// exhaust memory.
 Result<std::string> read_text_file(const std::filesystem::path& path, uint64_t limit);
 
 }  // namespace tandem

@@ -19,13 +19,14 @@
 namespace tandem {
 namespace {
 
-// A handler may neither lock nor allocate, so the table has a fixed size. The largest checkpoints have some 200 files.
+// A signal handler may neither lock nor allocate, so the table has a fixed size. The largest checkpoints have some 200
+// files.
 constexpr int kSlots = 1024;
 
 struct Slot {
   std::atomic<bool> taken{false};
-  // Odd while begin and end hold; they change only while it is even. A reader that finds the same odd number before and
-  // after has read a begin and an end that belong together.
+  // Odd while begin and end are valid; they change only while it is even. A reader that finds the same odd number
+  // before and after has read a consistent pair.
   std::atomic<uint64_t> version{0};
   std::atomic<uintptr_t> begin{0};
   std::atomic<uintptr_t> end{0};
@@ -37,11 +38,11 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uintptr_
 
 std::array<Slot, kSlots> g_slots;
 
-// Written once, before the handler is there.
+// Written once, before the handler is installed.
 struct sigaction g_previous;
 uintptr_t g_page = 0;
 
-// Puts zeros from the page of the address to the end of its mapping. False if it is in none of ours.
+// Maps zeros from the page of the address to the end of its mapping. False if it is in none of ours.
 bool replace_with_zeros(uintptr_t address) {
   for (Slot& slot : g_slots) {
     const uint64_t version = slot.version.load();
@@ -49,29 +50,29 @@ bool replace_with_zeros(uintptr_t address) {
     if (version % 2 == 0 || slot.version.load() != version || address < begin || address >= end) continue;
     slot.faulted.store(true);
     const uintptr_t page = address / g_page * g_page;
-    // The rest of the mapping in one go: beyond the end of a truncated file every page would fault. Two threads may do
-    // this at a time; the second replaces zeros by zeros.
-    // The bare system call: what others put around mmap() is not made for signal handlers.
+    // The rest of the mapping at once: past the end of a truncated file every page would fault. Two threads may do this
+    // at the same time; the second replaces zeros by zeros.
+    // The raw system call: wrappers that others put around mmap() are not made for signal handlers.
     return ::syscall(SYS_mmap, page, end - page, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                      0) != -1;
   }
   return false;
 }
 
-// As if this handler were not there.
+// Behaves as if this handler did not exist.
 void pass_on(int signal, siginfo_t* info, void* context) {
   if ((g_previous.sa_flags & SA_SIGINFO) != 0) {
     g_previous.sa_sigaction(signal, info, context);
     return;
   }
-  const bool was_sent = info->si_code <= 0;  // By kill() and the like, not by an access.
+  const bool was_sent = info->si_code <= 0;  // By kill() and the like, not by a memory access.
   if (g_previous.sa_handler == SIG_IGN && was_sent) return;
   if (g_previous.sa_handler != SIG_IGN && g_previous.sa_handler != SIG_DFL) {
     g_previous.sa_handler(signal);
     return;
   }
-  // The system ends the process, as it would have. An access is tried again when the handler returns; what was sent is
-  // sent again, and comes when the signal is no longer blocked.
+  // The default action ends the process. An access is retried when the handler returns; a sent signal is sent again,
+  // and delivered when the signal is no longer blocked.
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(signal, &standard, nullptr);
@@ -120,7 +121,7 @@ bool MappingRecord::has_faulted() const noexcept {
 }
 
 Status guard_file_mappings() {
-  // Once: after somebody has put another handler in front of ours, ours would be that one's and its own predecessor.
+  // Once: if another handler was installed over ours since, ours would become its own predecessor.
   static std::once_flag once;
   static int error = 0;
   std::call_once(once, [] {
@@ -129,7 +130,7 @@ Status guard_file_mappings() {
     action.sa_sigaction = on_bus_error;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     ::sigemptyset(&action.sa_mask);
-    // Asked before it is replaced: a SIGBUS may come as soon as the handler is there.
+    // The old action is read before it is replaced: a SIGBUS may arrive as soon as the handler is installed.
     if (::sigaction(SIGBUS, nullptr, &g_previous) != 0 || ::sigaction(SIGBUS, &action, nullptr) != 0) error = errno;
   });
   if (error != 0) return io_error("SIGBUS cannot be handled ({})", std::strerror(error));

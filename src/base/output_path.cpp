@@ -44,7 +44,7 @@ Result<bool> is_same_file(const std::filesystem::path& a, const std::filesystem:
   const std::filesystem::path* const paths[2] = {&a, &b};
   for (int i = 0; i < 2; ++i) {
     if (::stat(paths[i]->c_str(), &info[i]) == 0) continue;
-    // Where nobody gets in, nothing can be written either. Other errors are no answer.
+    // Where one cannot get in, one cannot write either. Other errors are no answer.
     if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP) return false;
     return io_error("{}: cannot be looked at ({})", paths[i]->string(), std::strerror(errno));
   }
@@ -53,7 +53,7 @@ Result<bool> is_same_file(const std::filesystem::path& a, const std::filesystem:
 
 bool file_starts_with(const std::filesystem::path& path, std::string_view start) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;  // Reading a named pipe could wait for ever.
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // Reading a named pipe could block forever.
   std::ifstream stream(path, std::ios::binary);
   std::string bytes(start.size(), '\0');
   return stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) && bytes == start;
@@ -80,13 +80,13 @@ Status check_output_path(const std::filesystem::path& path, const OutputRules& r
   if (S_ISLNK(info.st_mode)) {
     if (rules.force) return ok_status();
     return invalid_argument("{} is a symbolic link to {}; give that name, or remove the link{}", name, target_of(path),
-                            rules.way_out);
+                            rules.advice);
   }
   if (!S_ISREG(info.st_mode)) {
     return invalid_argument("{} is a device or a pipe; give the name of a file to write", name);
   }
   if (rules.force || info.st_size == 0 || (rules.may_replace && rules.may_replace(path))) return ok_status();
-  return invalid_argument("{} is there already and is not {}; choose another name{}", name, rules.kind, rules.way_out);
+  return invalid_argument("{} is there already and is not {}; choose another name{}", name, rules.kind, rules.advice);
 }
 
 }  // namespace tandem

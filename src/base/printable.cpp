@@ -20,7 +20,7 @@ struct Character {
 
 bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xc0) == 0x80; }
 
-// The character at the start of `text`, which must not be empty; a byte that begins none is not valid.
+// The first character of `text`, which must not be empty; a byte that begins none is not valid.
 Character first_character(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text[0]);
   if (lead < 0x80) return {lead, 1, true};
@@ -102,7 +102,7 @@ std::string printable_json(std::string_view json) {
   out.reserve(json.size());
   while (!json.empty()) {
     const Character c = first_character(json);
-    // Below 0x20 there are only the newlines between values: inside of a string JSON escapes them itself.
+    // Below 0x20 there are only the newlines between values: JSON itself escapes them inside strings.
     if (c.valid && c.code_point >= 0x7f && is_unsafe(c.code_point)) {
       append_format(out, "\\u{:04x}", static_cast<uint32_t>(c.code_point));
     } else {

@@ -12,7 +12,8 @@ namespace tandem {
 bool reserve_standard_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
-    // The lowest free number is given out, and all below are taken. Open the wrong way round: using it fails.
+    // open() returns the lowest free number, and all below it are open. Opened in the wrong direction, so that using it
+    // fails.
     if (::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return false;
   }
   return true;

@@ -1,4 +1,4 @@
-// How long work tells where it is. A library calls the callback; whoever owns the terminal draws.
+// Progress of long work. A library calls the callback; whoever owns the terminal draws.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@ namespace tandem {
 
 struct Progress {
   std::string stage;  // "layers.3"
-  uint64_t done = 0;  // In units that grow evenly with time.
+  uint64_t done = 0;  // In units that grow evenly over time.
   uint64_t total = 0;
 };
 
 using ProgressCallback = std::function<void(const Progress&)>;
-// Asked often; true means stop as soon as possible and leave nothing half-done.
+// Polled often; true means stop as soon as possible and leave nothing half-done.
 using StopCallback = std::function<bool()>;
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Something to be done when a block is left, whichever way.
+// Runs an action when a scope is left, however that happens.
 #pragma once
 
 #include <utility>

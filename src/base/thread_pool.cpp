@@ -16,7 +16,7 @@ namespace {
 
 // About 50 microseconds: longer than the gap between two kernels of a token, shorter than anyone notices.
 constexpr int kSpins = 2000;
-// More than any machine that this runs on; a typing error must not start a million threads.
+// More than any machine this runs on; a typo must not start a million threads.
 constexpr int kMaxThreads = 1024;
 
 void pause_briefly() {
@@ -51,9 +51,9 @@ ThreadPool::ThreadPool(int threads) {
     try {
       workers_.emplace_back([this, i] { work(i); });
     } catch (const std::system_error&) {
-      break;  // The system gives no more threads: fewer do the same work.
+      break;  // The system has no more threads: fewer do the same work.
     } catch (const std::bad_alloc&) {
-      break;  // The same; and the threads that there are must be joined before anything is thrown.
+      break;  // The same; the threads that exist must be joined before anything is thrown.
     }
   }
 }
@@ -108,11 +108,11 @@ void ThreadPool::take_tasks(uint32_t loop, int thread) {
   uint64_t ticket = ticket_.load(std::memory_order_acquire);
   while (loop_of(ticket) == loop && tasks_left(ticket) > 0) {
     if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acquire)) continue;
-    // A task of the loop is ours: until it is counted, the loop does not end, and what describes it stays.
+    // We hold a task of the loop: until it is counted, the loop does not end, and its description stays valid.
     try {
       function_(context_, first_task_ + (tasks_ - tasks_left(ticket)), thread);
     } catch (...) {
-      // Nothing may leave a worker, and the caller must not leave while others still use what is on its stack.
+      // Nothing may escape a worker, and the caller must not return while others still use its stack.
       const std::lock_guard lock(thrown_mutex_);
       if (thrown_ == nullptr) thrown_ = std::current_exception();
     }

@@ -1,7 +1,7 @@
-// Threads that share loops. A loop is split by tasks; the caller works too and returns when all tasks are done.
+// Threads that share loops. A loop is split into tasks; the caller works too and returns when all tasks are done.
 //
-// Made for kernels that last tens of microseconds: starting a loop allocates nothing, and workers spin for a short
-// while after a loop before they sleep, because the next one usually follows at once.
+// Made for kernels that last tens of microseconds: starting a loop allocates nothing, and workers spin briefly after a
+// loop before they sleep, because the next one usually follows at once.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace tandem {
 
 class ThreadPool {
  public:
-  // `threads` counts the caller; 0 means one per core that this process may use. Where the system gives fewer threads
-  // than asked for, the pool has fewer: size() says how many.
+  // `threads` counts the caller; 0 means one per core that this process may use. If the system grants fewer threads,
+  // the pool has fewer: see size().
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -26,11 +26,11 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(task, thread) for every task in [0, tasks), each once, on any of size() threads; `thread` is in
-  // [0, size()). Tasks are handed out one by one, so a few more tasks than threads balance the load.
-  // One loop at a time: calls from several threads wait for each other. Not to be called from inside a body.
-  // If bodies throw (memory may run out), the first exception is thrown here, when no thread works any more; whether
-  // the other tasks were run is open.
+  // Calls body(task, thread) for every task in [0, tasks), each once, on any of size() threads; `thread` is in [0,
+  // size()). Tasks are handed out one by one, so a few more tasks than threads balance the load. One loop at a time:
+  // calls from several threads wait for each other. Not to be called from inside a body. If bodies throw (memory may
+  // run out), the first exception is rethrown here, once no thread is working; whether the other tasks ran is
+  // unspecified.
   template <typename Body>
   void run(int64_t tasks, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -50,14 +50,14 @@ class ThreadPool {
   std::vector<std::thread> workers_;
   std::mutex one_loop_;  // Held by the thread whose loop is running.
 
-  // The loop that is running. Written before its ticket is, and not before the tasks of the one before are all done:
-  // who holds a task of a loop may read them.
+  // The running loop. Written before its ticket, and not before all tasks of the previous loop are done: whoever holds
+  // a task of a loop may read these.
   Function function_ = nullptr;
   void* context_ = nullptr;
   int64_t first_task_ = 0;
   uint32_t tasks_ = 0;
-  // The loop's number in the upper half, the tasks that nobody has taken yet in the lower. A worker that comes late
-  // finds another number, or nothing left, and takes nothing: so nobody waits for those that have not woken up.
+  // The loop's number in the upper half, the number of tasks not yet taken in the lower. A late worker finds another
+  // number, or no tasks left, and takes none: so nobody waits for workers that have not woken up.
   alignas(64) std::atomic<uint64_t> ticket_{0};
   alignas(64) std::atomic<uint32_t> finished_{0};
 
