@@ -20,7 +20,7 @@ namespace {
 
 bool is_token_name(std::string_view name) { return name.ends_with("_token"); }
 
-// Something like "user" or "tool_response": of such a word no template makes a token that it did not mean to write.
+// Something like "user" or "tool_response": no template turns such a word into a token that it did not mean to write.
 bool is_plain_word(std::string_view text) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -44,7 +44,7 @@ Result<Value> message_value(const Message& message) {
   for (const std::string* part : parts) {
     if (!jinja::is_valid_text(*part)) return invalid_argument("a message is not valid UTF-8");
   }
-  // The fields may have another role; then the message is the model's only if both say so.
+  // The fields may have another role; then the message counts as the model's only if both say so.
   Origin origin = message.role == "assistant" ? Origin::kAssistant : Origin::kData;
   Value fields;
   if (!message.fields.empty()) {
@@ -128,7 +128,7 @@ Value ChatTemplate::variable(const Value& name, const Value& value) const {
 Result<jinja::MarkedText> ChatTemplate::render_marked(const Value& messages, bool add_generation_prompt,
                                                       const Value& variables) const {
   auto all = std::make_shared<jinja::DictObject>();
-  // Absent tools and documents are none to a template, not undefined.
+  // To a template, absent tools and documents are none, not undefined.
   all->set(Value::literal("tools"), Value::none());
   all->set(Value::literal("documents"), Value::none());
   all->set(Value::literal("add_generation_prompt"), Value::boolean(add_generation_prompt));

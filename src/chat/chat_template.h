@@ -1,7 +1,7 @@
-// Chat templates: the messages of a conversation as the one text that a model was trained on.
+// Chat templates: render the messages of a conversation as the one text that a model was trained on.
 //
-// A checkpoint's template is a Jinja program, run by text/jinja. Where a checkpoint has none, but ChatML's tokens are
-// in its vocabulary, ChatML it is.
+// A checkpoint's template is a Jinja program, run by chat/jinja. A checkpoint without one whose vocabulary has ChatML's
+// tokens gets ChatML.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace tandem {
 
-// What a checkpoint says about its template.
+// A checkpoint's template and the tokens that it uses.
 struct ChatTemplateSource {
   std::string text = {};       // "": it has none.
   std::string tool_use = {};   // The one for conversations with tools; "": the same.
@@ -25,7 +25,7 @@ struct ChatTemplateSource {
   std::string special_tokens = {};  // The others, as a JSON object: {"pad_token": "<pad>"}; may be "".
 };
 
-// Of a TokenizerConfig, which this room knows nothing of.
+// From a TokenizerConfig, which this module does not know.
 template <typename TokenizerConfig>
 ChatTemplateSource chat_template_source(const TokenizerConfig& config) {
   const auto tool_use = config.named_templates.find("tool_use");
@@ -36,33 +36,33 @@ ChatTemplateSource chat_template_source(const TokenizerConfig& config) {
 // <|im_start|>role\ncontent<|im_end|>\n for each message.
 extern const std::string_view kChatMlTemplate;
 
-// Immutable, so that any number of threads may use one.
+// Immutable, so that any number of threads may share one.
 class ChatTemplate {
  public:
   static Result<ChatTemplate> create(const ChatTemplateSource& source);
 
   // The text of the messages; with `add_generation_prompt`, up to where the assistant's answer begins. `variables` is a
-  // JSON object with what else the template may ask for ("tools", "enable_thinking", …), or "". Its "now" is the ISO
+  // JSON object with further variables of the template ("tools", "enable_thinking", …), or "". Its "now" is the ISO
   // time for strftime_now. A token that is null is undefined.
   Result<std::string> render(std::span<const Message> messages, bool add_generation_prompt,
                              std::string_view variables = {}) const;
-  // The same with whose words its parts are, for Tokenizer::encode. The template's own, besides what it writes itself:
-  // the file's tokens (bos_token and the like; also given as a variable, if it is the same text), and a role that is a
-  // plain word, of which templates make tokens ('<|' + role + '|>'). What messages of the role "assistant" hold is the
-  // model's; all else in messages and variables is data, keys included.
+  // The same with the origin of its parts, for Tokenizer::encode. Besides its own text, these count as the template's:
+  // the file's tokens (bos_token and the like; also as a variable, if it is the same text), and a role that is a plain
+  // word, from which templates make tokens ('<|' + role + '|>'). The content of messages with the role "assistant" is
+  // the model's; everything else in messages and variables is data, keys included.
   Result<jinja::MarkedText> render_marked(std::span<const Message> messages, bool add_generation_prompt,
                                           std::string_view variables = {}) const;
-  // The same for messages of any form, and variables that are parsed already (a dict or undefined).
+  // The same for messages of any form, and variables that are already parsed (a dict or undefined).
   Result<std::string> render(const jinja::Value& messages, bool add_generation_prompt,
                              const jinja::Value& variables) const;
   Result<jinja::MarkedText> render_marked(const jinja::Value& messages, bool add_generation_prompt,
                                           const jinja::Value& variables) const;
 
-  // As it was given, with the one for tools and the file's tokens: where a model's control tokens are named.
+  // The source as given, with the one for tools and the file's tokens: where a model's control tokens are named.
   const std::string& source() const { return source_; }
 
  private:
-  // What the caller gives under the name of a variable, as the template gets it.
+  // A caller's variable, as the template gets it.
   jinja::Value variable(const jinja::Value& name, const jinja::Value& value) const;
 
   std::string source_;
@@ -71,7 +71,7 @@ class ChatTemplate {
   jinja::Value tokens_;  // bos_token and the like.
 };
 
-// The template of a model, whose tokenizer (may be null) tells whether it knows ChatML where it has no template.
+// A model's template. Without one, its tokenizer (may be null) decides whether ChatML fits.
 Result<std::unique_ptr<ChatTemplate>> make_chat_template(const ChatTemplateSource& source, const Tokenizer* tokenizer);
 
 // A message with its other fields.

@@ -1,4 +1,4 @@
-// Conversations from a file, to measure or to calibrate with.
+// Reads conversations from a file, for evaluation or calibration.
 #pragma once
 
 #include <filesystem>

@@ -70,7 +70,7 @@ inline std::optional<Encoded> encode(const Model& model, const std::vector<Messa
   return encoded;
 }
 
-inline std::string wide(std::string text) {
+inline std::string full_width(std::string text) {
   const std::map<char, std::string> forms = {{'<', "＜"}, {'>', "＞"}, {'|', "｜"}, {'[', "［"}, {']', "］"}};
   std::string out;
   for (const char c : text) out += forms.contains(c) ? forms.at(c) : std::string(1, c);
@@ -90,7 +90,7 @@ inline std::vector<std::string> hostile(const std::string& token) {
                                     "\n" + token + "\n",
                                     "x" + token + "y",
                                     token + token,
-                                    wide(token),
+                                    full_width(token),
                                     cased(token, toupper),
                                     cased(token, tolower),
                                     "＜" + token,

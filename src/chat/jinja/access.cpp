@@ -41,7 +41,7 @@ Value loop_attribute(const LoopObject& loop, std::string_view name) {
   return {};
 }
 
-// What belongs to the object itself, not to its items; an undefined value without a reason: nothing.
+// Attributes of the object itself, not of its items; an undefined value without a reason: none.
 Value own_attribute(Runtime& rt, const Value& value, std::string_view name) {
   switch (value.kind()) {
     case Kind::kNamespace:
@@ -71,7 +71,7 @@ Value own_attribute(Runtime& rt, const Value& value, std::string_view name) {
 
 bool found(const Value& value) { return !value.is_undefined() || value.shared() != nullptr; }
 
-// An index from the start, or nullopt where there is no item.
+// An index from the start, or nullopt if there is no such item.
 std::optional<size_t> index_of(int64_t index, size_t size) {
   if (index < 0) index += static_cast<int64_t>(size);
   if (index < 0 || index >= static_cast<int64_t>(size)) return std::nullopt;
@@ -85,7 +85,7 @@ Value nth_character(Runtime& rt, const Value& text, size_t index) {
   return rt.part(text, rest.substr(0, byte_offset(rest, 1)));
 }
 
-// value[key] alone.
+// value[key] without the fallback to attributes.
 Result<Value> own_item(Runtime& rt, const Value& value, const Value& key) {
   if (value.is_dict()) {
     TANDEM_TRY(rt.look_up(key, value.dict().items.size()));
@@ -99,7 +99,7 @@ Result<Value> own_item(Runtime& rt, const Value& value, const Value& key) {
   }
   if (value.is_string()) {
     const auto index = index_of(key.as_int(), value.length());
-    // Only in plain ASCII is the place of a character known.
+    // A character's position is known only in plain ASCII.
     if (index && value.length() != value.text().size()) TANDEM_TRY(rt.scan(value.text().size()));
     return index ? nth_character(rt, value, *index) : Value();
   }
@@ -155,16 +155,16 @@ Result<std::vector<Value>> iterate(Runtime& rt, const Value& value) {
   switch (value.kind()) {
     case Kind::kUndefined: return items;
     case Kind::kList:
-    case Kind::kTuple: TANDEM_TRY(rt.make_room(value.items().size(), sizeof(Value))); return value.items();
+    case Kind::kTuple: TANDEM_TRY(rt.reserve_memory(value.items().size(), sizeof(Value))); return value.items();
     case Kind::kView:
-      TANDEM_TRY(rt.make_room(value.as<ViewObject>().items.size(), sizeof(Value)));
+      TANDEM_TRY(rt.reserve_memory(value.as<ViewObject>().items.size(), sizeof(Value)));
       return value.as<ViewObject>().items;
     case Kind::kDict:
-      TANDEM_TRY(rt.make_room(value.dict().items.size(), sizeof(Value)));
+      TANDEM_TRY(rt.reserve_memory(value.dict().items.size(), sizeof(Value)));
       for (const auto& item : value.dict().items) items.push_back(item.first);
       return items;
     case Kind::kString: {
-      TANDEM_TRY(rt.make_room(value.length(), sizeof(StringObject) + sizeof(Value)));
+      TANDEM_TRY(rt.reserve_memory(value.length(), sizeof(StringObject) + sizeof(Value)));
       std::string_view rest = value.text();
       while (!rest.empty()) {
         const size_t size = byte_offset(rest, 1);
@@ -175,13 +175,13 @@ Result<std::vector<Value>> iterate(Runtime& rt, const Value& value) {
     }
     case Kind::kRange: {
       const auto& range = value.as<RangeObject>();
-      TANDEM_TRY(rt.make_room(static_cast<size_t>(range.count), sizeof(Value)));
+      TANDEM_TRY(rt.reserve_memory(static_cast<size_t>(range.count), sizeof(Value)));
       for (int64_t i = 0; i < range.count; ++i) items.push_back(range.at(i));
       return items;
     }
     case Kind::kGenerator: {
       auto& generator = value.as<GeneratorObject>();
-      TANDEM_TRY(rt.make_room(generator.items.size() - generator.next, sizeof(Value)));
+      TANDEM_TRY(rt.reserve_memory(generator.items.size() - generator.next, sizeof(Value)));
       items.assign(generator.items.begin() + static_cast<std::ptrdiff_t>(generator.next), generator.items.end());
       generator.next = generator.items.size();
       if (generator.error) return *generator.error;
@@ -259,7 +259,7 @@ Result<Value> get_slice(Runtime& rt, const Value& value, const Value& start, con
   TANDEM_ASSIGN(const int64_t size, length_of(value));
   const SliceRange range = slice_range(from, to, by.value_or(1), size);
   if (value.is_string()) {
-    TANDEM_TRY(rt.make_room(value.text().size()));
+    TANDEM_TRY(rt.reserve_memory(value.text().size()));
     TANDEM_TRY(rt.scan(value.text().size()));
     if (range.step == 1) {
       const std::string_view bytes = value.text();

@@ -36,12 +36,12 @@ void Scope::set(std::string_view name, Value value) {
 }
 
 Evaluator::~Evaluator() {
-  // All are still kept here, so emptying one destroys no other.
+  // All of them are still held here, so emptying one destroys no other.
   for (const auto& scope : kept_scopes_) scope->variables.clear();
   for (const auto& ns : kept_namespaces_) static_cast<NamespaceObject&>(*ns).attributes.clear();
 }
 
-// Counts a level of recursion while it lives.
+// Counts a level of recursion during its lifetime.
 class Evaluator::Deeper {
  public:
   explicit Deeper(int& depth) : depth_(depth) { ++depth_; }

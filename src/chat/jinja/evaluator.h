@@ -11,13 +11,13 @@
 
 namespace tandem::jinja {
 
-// Variables of a block, and the block around it. Macros keep the scope that they were made in.
+// Variables of a block, and the enclosing block. Macros keep the scope that they were defined in.
 struct Scope : std::enable_shared_from_this<Scope> {
   Scope(std::shared_ptr<Scope> around, Meter* meter)
       : parent(std::move(around)), level(parent ? parent->level + 1 : 0), charge(meter, sizeof(Scope)) {}
   const Value* find(std::string_view name) const;
   void set(std::string_view name, Value value);
-  // How many variables find() may have to look at.
+  // How many variables find() may have to examine.
   size_t width() const;
 
   std::shared_ptr<Scope> parent;
@@ -90,12 +90,12 @@ class Evaluator final : public Runtime {
 
   std::shared_ptr<Scope> scope_;
   MarkedText* out_ = nullptr;
-  size_t captured_ = 0;       // Bytes in outputs other than the current.
-  Charge marks_{meter(), 0};  // Of all that was written.
+  size_t captured_ = 0;       // Bytes in outputs other than the current one.
+  Charge marks_{meter(), 0};  // For everything written.
   int depth_ = 0;
   int error_line_ = 0;
   std::vector<Value> block_values_;
-  // What can hold itself: kept to the end, and then emptied, so that nothing is left behind.
+  // Objects that can contain themselves: kept to the end and then emptied, so that nothing leaks.
   std::vector<std::shared_ptr<Scope>> kept_scopes_;
   std::vector<std::shared_ptr<Object>> kept_namespaces_;
 

@@ -1,4 +1,4 @@
-// The filters, by file: each gives its table.
+// The filters, one table per file.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ std::span<const NamedFilter> number_filters();
 
 // An attribute path such as "function.name" or 0, followed from an item.
 Result<Value> follow_path(Runtime& rt, Value item, const Value& path);
-// A string in lower case; anything else as it is. What sorting compares by default.
+// A string in lower case; anything else unchanged. The default sort key.
 Result<Value> ignoring_case(Runtime& rt, const Value& value);
 
 }  // namespace tandem::jinja

@@ -55,10 +55,10 @@ Result<Value> absolute(Runtime&, const Value& value, Args& args) {
   return Value::integer(value.as_int() < 0 ? -value.as_int() : value.as_int()).from(value.origin());
 }
 
-// A number of 300 digits takes some 20 microseconds to be written out and read again.
+// Writing out a number of 300 digits and reading it again takes some 20 microseconds.
 constexpr int64_t kStepsPerExactNumber = 400;
 
-// To the nearest of the decimal digits; of the exact binary value, as Python does.
+// Rounds to decimal digits; from the exact binary value, as Python does.
 double round_to(double number, int64_t digits) {
   if (!std::isfinite(number) || digits > 300) return number;
   if (digits < 0) {

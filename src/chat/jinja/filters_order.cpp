@@ -11,20 +11,20 @@ namespace tandem::jinja {
 
 Result<Value> ignoring_case(Runtime& rt, const Value& value) {
   if (!value.is_string()) return value;
-  TANDEM_TRY(rt.make_room(value.text().size(), 8));
+  TANDEM_TRY(rt.reserve_memory(value.text().size(), 8));
   TANDEM_TRY(rt.step(static_cast<int64_t>(value.text().size())));
   return rt.string(convert_characters(value.marked(), lower));
 }
 
 namespace {
 
-// What an item is compared by.
+// The key that an item is compared by.
 Result<Value> key_of(Runtime& rt, const Value& item, const Value& attribute, bool case_sensitive) {
   TANDEM_ASSIGN(Value key, follow_path(rt, item, attribute));
   return case_sensitive ? Result<Value>(std::move(key)) : ignoring_case(rt, key);
 }
 
-// The order of the items, stable also in reverse.
+// The order of the items; stable in reverse too.
 Result<std::vector<size_t>> sorted_order(Runtime& rt, const std::vector<Value>& keys, bool reverse) {
   std::vector<size_t> indexes(keys.size());
   std::iota(indexes.begin(), indexes.end(), size_t{0});

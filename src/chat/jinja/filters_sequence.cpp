@@ -15,7 +15,7 @@ Result<Value> follow_path(Runtime& rt, Value item, const Value& path) {
   if (!path.is_string()) return get_item(rt, item, path);
   std::string_view rest = path.text();
   for (;;) {
-    TANDEM_TRY(rt.step(4));  // It makes a string, and often a message.
+    TANDEM_TRY(rt.step(4));  // Makes a string, and often a message.
     const size_t dot = rest.find('.');
     const std::string_view part = rest.substr(0, dot);
     const bool number = !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
@@ -98,7 +98,7 @@ Result<Value> batch(Runtime& rt, const Value& value, Args& args) {
   }
   if (!part.empty()) {
     if (bound.has(1) && !bound[1].is_none() && static_cast<int64_t>(part.size()) < size) {
-      TANDEM_TRY(rt.make_room(static_cast<size_t>(size), sizeof(Value)));
+      TANDEM_TRY(rt.reserve_memory(static_cast<size_t>(size), sizeof(Value)));
       part.resize(static_cast<size_t>(size), bound[1]);
     }
     TANDEM_ASSIGN(Value done, rt.list(std::move(part)));
@@ -114,7 +114,7 @@ Result<Value> slices(Runtime& rt, const Value& value, Args& args) {
   if (!given.ok()) return rt.generator({}, given.error());
   const std::vector<Value>& items = *given;
   if (count <= 0) return count == 0 ? Result<Value>(invalid_argument("division by zero")) : rt.generator({});
-  TANDEM_TRY(rt.make_room(static_cast<size_t>(count), sizeof(ListObject) + 2 * sizeof(Value)));
+  TANDEM_TRY(rt.reserve_memory(static_cast<size_t>(count), sizeof(ListObject) + 2 * sizeof(Value)));
   const size_t per = items.size() / static_cast<size_t>(count);
   const size_t extra = items.size() % static_cast<size_t>(count);
   std::vector<Value> parts;
@@ -132,7 +132,7 @@ Result<Value> slices(Runtime& rt, const Value& value, Args& args) {
   return rt.generator(std::move(parts));
 }
 
-// Applies `convert` to each item, as a generator does: the first error comes after the items before it.
+// Applies `convert` to each item, as a generator does: an error comes after the items before it.
 template <typename Convert>
 Result<Value> generate(Runtime& rt, const Value& value, Convert convert) {
   std::vector<Value> results;
@@ -221,7 +221,7 @@ Result<Value> attribute(Runtime& rt, const Value& value, Args& args) {
   TANDEM_ASSIGN(const std::string name, bound.text(0, ""));
   if (value.is_dict() && !find_method(rt, value, name).is(Kind::kFunction)) {
     return Value::undefined(str_format("'dict object' has no attribute '{}'",
-                                       name.substr(0, byte_offset(name, 80))));  // Its items do not count.
+                                       name.substr(0, byte_offset(name, 80))));  // Does not count its items.
   }
   return get_attribute(rt, value, name);
 }

@@ -15,12 +15,12 @@ template <std::u32string (*convert)(std::u32string_view)>
 Result<Value> change_case(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("this filter", args, {}, 0).status());
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
-  TANDEM_TRY(rt.make_room(text.size(), 12));
+  TANDEM_TRY(rt.reserve_memory(text.size(), 12));
   TANDEM_TRY(rt.step(static_cast<int64_t>(text.size())));
   return rt.string(convert_characters(text, convert), value.is_markup());
 }
 
-// Words begin after white space and opening brackets, and not after an apostrophe as str.title() has it.
+// Words begin after white space and opening brackets, but not after an apostrophe, unlike str.title().
 std::u32string title_words(std::u32string_view text) {
   const auto separates = [](char32_t c) {
     return is_space(c) || std::u32string_view(U"-({[<").find(c) != std::u32string_view::npos;
@@ -69,13 +69,13 @@ Result<Value> indent(Runtime& rt, const Value& value, Args& args) {
     by = bound[0].marked();
   } else {
     TANDEM_ASSIGN(const int64_t width, bound.integer(0, 4));
-    TANDEM_TRY(rt.make_room(static_cast<size_t>(std::max<int64_t>(width, 0))));
+    TANDEM_TRY(rt.reserve_memory(static_cast<size_t>(std::max<int64_t>(width, 0))));
     by.append_own(std::string(static_cast<size_t>(std::max<int64_t>(width, 0)), ' '));
   }
   MarkedText padded = value.marked();
   padded.append_own("\n");  // An empty line at the end counts.
   TANDEM_ASSIGN(const std::vector<std::string_view> lines, split_lines(rt, padded.bytes(), false));
-  TANDEM_TRY(rt.make_room(lines.size(), by.memory() + 2 * sizeof(OriginSpan)));
+  TANDEM_TRY(rt.reserve_memory(lines.size(), by.memory() + 2 * sizeof(OriginSpan)));
   MarkedText out;
   if (bound.flag(1, false)) out.append(by);
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -101,7 +101,7 @@ Result<Value> escape(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("escape", args, {}, 0).status());
   if (value.is_markup()) return value;
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
-  TANDEM_TRY(rt.make_room(text.size(), 5));
+  TANDEM_TRY(rt.reserve_memory(text.size(), 5));
   TANDEM_TRY(rt.scan(text.size()));
   return rt.string(escape_html(text), true);
 }
@@ -109,7 +109,7 @@ Result<Value> escape(Runtime& rt, const Value& value, Args& args) {
 Result<Value> force_escape(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("forceescape", args, {}, 0).status());
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
-  TANDEM_TRY(rt.make_room(text.size(), 5));
+  TANDEM_TRY(rt.reserve_memory(text.size(), 5));
   TANDEM_TRY(rt.scan(text.size()));
   return rt.string(escape_html(text), true);
 }
@@ -169,7 +169,7 @@ Result<Value> truncate(Runtime& rt, const Value& value, Args& args) {
 Result<Value> word_count(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("wordcount", args, {}, 0).status());
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
-  TANDEM_TRY(rt.make_room(text.size(), 4));
+  TANDEM_TRY(rt.reserve_memory(text.size(), 4));
   TANDEM_TRY(rt.step(static_cast<int64_t>(text.size() / 2)));
   int64_t count = 0;
   bool inside = false;
@@ -184,7 +184,7 @@ Result<Value> url_encode(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("urlencode", args, {}, 0).status());
   if (value.is_dict() || value.is_list_like()) return unsupported("urlencode is only supported for texts");
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
-  TANDEM_TRY(rt.make_room(text.size(), 3));
+  TANDEM_TRY(rt.reserve_memory(text.size(), 3));
   TANDEM_TRY(rt.step(static_cast<int64_t>(text.size())));
   MarkedText out;
   OriginCursor cursor(text);

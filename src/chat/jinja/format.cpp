@@ -20,7 +20,7 @@ constexpr int64_t kMaxWidth = 100'000;
 
 struct Spec {
   MarkedText fill = MarkedText(" ", Origin::kTemplate);
-  char align = 0;  // < > ^ = ; 0: what is usual for the type.
+  char align = 0;  // < > ^ = ; 0: the type's default.
   char sign = '-';
   bool alternate = false;
   bool zero = false;
@@ -30,7 +30,7 @@ struct Spec {
   char type = 0;
 };
 
-// Digits at `at`, which moves behind them; -1: too many.
+// Digits at `at`, which moves past them; -1: too many.
 int64_t read_number(std::string_view text, size_t& at) {
   int64_t number = 0;
   while (at < text.size() && text[at] >= '0' && text[at] <= '9') {
@@ -77,16 +77,16 @@ Result<std::string> integer_digits(int64_t number, const Spec& spec) {
   }
 }
 
-// Puts sign and padding around digits or a text.
+// Adds sign and padding to digits or a text.
 Result<MarkedText> padded(Runtime& rt, const MarkedText& body, const MarkedText& sign, const Spec& spec, bool number) {
   const char align = spec.align != 0 ? spec.align : number ? (spec.zero ? '=' : '>') : '<';
   const MarkedText fill = spec.zero && spec.align == 0 ? MarkedText("0", Origin::kTemplate) : spec.fill;
   const auto size = static_cast<int64_t>(count_code_points(body.bytes()) + sign.size());
   MarkedText text = sign;
   if (align == '=' && spec.width > size) {
-    TANDEM_ASSIGN(const MarkedText wide,
+    TANDEM_ASSIGN(const MarkedText digits,
                   pad_text(rt, body, spec.width - static_cast<int64_t>(sign.size()), fill, Side::kRight));
-    text.append(wide);
+    text.append(digits);
     return text;
   }
   text.append(body);
@@ -99,7 +99,7 @@ Result<MarkedText> padded(Runtime& rt, const MarkedText& body, const MarkedText&
 
 Result<MarkedText> formatted_number(Runtime& rt, const Value& value, const Spec& spec, bool as_real) {
   const bool negative = as_real ? std::signbit(value.as_real()) && !std::isnan(value.as_real()) : value.as_int() < 0;
-  // Up to 309 digits before the point, and as many behind it as are asked for.
+  // Up to 309 digits before the point, and as many after it as requested.
   if (as_real) TANDEM_TRY(rt.step(60 + std::max<int64_t>(spec.precision, 0) / 4));
   TANDEM_ASSIGN(std::string digits,
                 as_real ? real_digits(value.as_real(), spec) : integer_digits(value.as_int(), spec));
@@ -111,7 +111,7 @@ Result<MarkedText> formatted_number(Runtime& rt, const Value& value, const Spec&
 
 bool is_real_type(char type) { return std::string_view("fFeEgG%").find(type) != std::string_view::npos; }
 
-// The first so many characters.
+// The first `precision` characters.
 MarkedText shortened(const MarkedText& text, int64_t precision) {
   const std::string_view bytes = text.bytes();
   if (precision < 0) return text;

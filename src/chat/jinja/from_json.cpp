@@ -1,4 +1,4 @@
-// JSON text as values. Not through a JSON document: its objects would forget the order of their keys.
+// JSON text as values. Not through a JSON document, whose objects do not keep the order of their keys.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -91,7 +91,7 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 Result<Value> parse_json_value(std::string_view text, std::string_view what, Origin origin) {
-  // The parser takes a NUL for the end of the text and would not look at what is behind it.
+  // The parser takes a NUL for the end of the text and would ignore what follows it.
   if (text.find('\0') != std::string_view::npos) return corrupt("{}: not valid JSON (it has a NUL byte)", what);
   if (find_invalid_utf8(text) != std::string_view::npos) return corrupt("{}: not valid UTF-8", what);
   Builder builder(origin);

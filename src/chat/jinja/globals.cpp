@@ -1,4 +1,4 @@
-// What templates can call by name: range, dict, namespace, cycler, joiner, raise_exception, strftime_now.
+// The functions that templates can call by name: range, dict, namespace, cycler, joiner, raise_exception, strftime_now.
 #include <algorithm>
 
 #include "base/error.h"
@@ -9,7 +9,7 @@
 namespace tandem::jinja {
 namespace {
 
-constexpr int64_t kMaxRange = 100'000;  // As Jinja2's sandbox has it.
+constexpr int64_t kMaxRange = 100'000;  // As in Jinja2's sandbox.
 
 Result<Value> make_range(Runtime&, const Value&, Args& args) {
   if (args.positional.empty() || args.positional.size() > 3 || !args.named.empty()) {
@@ -101,7 +101,7 @@ Result<Value> raise_exception(Runtime& rt, const Value&, Args& args) {
 Result<Value> strftime_now(Runtime& rt, const Value&, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("strftime_now", args, {"format"}, 1));
   TANDEM_ASSIGN(const MarkedText format, bound.marked(0, ""));
-  TANDEM_TRY(rt.make_room(format.size(), 16));
+  TANDEM_TRY(rt.reserve_memory(format.size(), 16));
   return rt.string(MarkedText(format_time(format.bytes(), rt.now()), format.strictest()));
 }
 

@@ -37,7 +37,7 @@ class Lexer {
   }
   void skip_spaces() { advance(rest().size() - strip(rest(), nullptr, true, false).size()); }
 
-  // Data up to the next tag, and the tag.
+  // Text up to the next tag, and the tag.
   Status read_text() {
     size_t open = at_;
     for (;; ++open) {
@@ -64,7 +64,7 @@ class Lexer {
     return read_code(kind == '{');
   }
 
-  // What the tag after it takes away from the end of a text.
+  // A text without what the tag after it trims.
   std::string_view trimmed(std::string_view text, char sign, bool variable) const {
     if (sign == '-') return strip(text, nullptr, false, true);
     if (sign == '+' || variable) return text;
@@ -74,7 +74,7 @@ class Lexer {
     return strip(text.substr(start), nullptr, true, false).empty() ? text.substr(0, start) : text;
   }
 
-  // The end of a tag: -%} takes all white space after it, %} one newline unless it is +%}.
+  // The end of a tag: -%} trims all white space after it, %} one newline unless it is +%}.
   bool read_end(std::string_view close, bool trims_newline) {
     if (starts_with("-") && rest().substr(1).starts_with(close)) {
       advance(1 + close.size());
@@ -136,7 +136,7 @@ class Lexer {
     return error_at(line, "{% raw %} has no {% endraw %}", ErrorCode::kCorrupt);
   }
 
-  // What is between {{ and }}, or {% and %}.
+  // The code between {{ and }}, or {% and %}.
   Status read_code(bool variable) {
     const std::string_view close = variable ? "}}" : "%}";
     std::string open_brackets;
@@ -210,11 +210,11 @@ class Lexer {
   std::string source_;
   size_t at_ = 0;
   int line_ = 1;
-  bool line_starting_ = true;  // Whether what was read last ended with a newline.
+  bool line_starting_ = true;  // Whether the text read last ended with a newline.
   std::vector<Token> tokens_;
 };
 
-// \r\n and \r become \n, and the last newline goes.
+// Turns \r\n and \r into \n, and removes the last newline.
 std::string normalized(std::string_view source) {
   std::string text;
   text.reserve(source.size());

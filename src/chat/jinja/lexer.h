@@ -1,4 +1,4 @@
-// A template's source as tokens, with white space trimmed as transformers sets Jinja2 up: trim_blocks, lstrip_blocks,
+// Splits a template into tokens, trimming white space with transformers' Jinja2 settings: trim_blocks, lstrip_blocks,
 // and without the last newline.
 #pragma once
 
@@ -27,7 +27,7 @@ enum class TokenKind : uint8_t {
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   int line = 1;
-  std::string text;  // Of data, names, operators, and strings with their escapes undone.
+  std::string text;  // Data, names, operators, and unescaped strings.
   Value value;       // Of numbers.
 
   bool is_name(std::string_view name) const { return kind == TokenKind::kName && text == name; }
@@ -38,7 +38,7 @@ struct Token {
 // The last token is kEnd.
 Result<std::vector<Token>> tokenize(std::string_view source);
 
-// "line 7 of the template: …", which is how all messages about a template begin.
+// "line 7 of the template: …": all messages about a template begin like this.
 Error error_at(int line, std::string message, ErrorCode code = ErrorCode::kInvalidArgument);
 
 }  // namespace tandem::jinja

@@ -37,7 +37,7 @@ std::string without_underscores(std::string_view text) {
   return digits;
 }
 
-// The fraction and exponent after the digits; 0: it is no float.
+// The fraction and exponent after the digits; 0: not a float.
 size_t scan_float_tail(std::string_view text) {
   size_t size = 0;
   if (text.starts_with('.')) {
@@ -98,7 +98,7 @@ NumberLiteral scan_number(std::string_view text, bool after_dot) {
         return {start + digits, integer_of(text.substr(start, digits), base)};
       }
     }
-    // 0 and 00 are numbers, 012 is none.
+    // 0 and 00 are numbers, 012 is not.
     size_t zeros = 1;
     while (zeros < text.size() && text[zeros] == '0') ++zeros;
     return {zeros, Value::integer(0)};
@@ -215,7 +215,7 @@ std::optional<double> parse_float(std::string_view text) {
   const auto [end, error] = std::from_chars(lower.data(), lower.data() + lower.size(), number);
   if (end != lower.data() + lower.size()) return std::nullopt;
   if (error == std::errc::result_out_of_range) {
-    // Too large is infinity, too small is zero; the exponent's sign tells which.
+    // Too large is infinity, too small is zero; the exponent's sign decides.
     const size_t e = lower.find('e');
     const bool small = e != std::string::npos && lower[e + 1] == '-';
     return sign(small ? 0.0 : std::numeric_limits<double>::infinity());

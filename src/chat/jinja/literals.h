@@ -8,14 +8,14 @@
 
 namespace tandem::jinja {
 
-// How many bytes at the start are a name; 0: none.
+// The number of bytes at the start that are a name; 0: none.
 size_t scan_name(std::string_view text);
 
 struct NumberLiteral {
   size_t size = 0;  // 0: no number here.
   Value value;      // Undefined: too large.
 };
-// After a dot there are only integers: messages.0.role
+// After a dot only integers are allowed: messages.0.role
 NumberLiteral scan_number(std::string_view text, bool after_dot);
 
 // What is between a string's quotes, with \n and the like undone.

@@ -26,7 +26,7 @@ std::vector<OriginSpan> MarkedText::spans() const {
   return {{0, bytes_.size(), whole_}};
 }
 
-// Of bytes that were just appended.
+// Marks bytes that were just appended.
 void MarkedText::mark(size_t begin, size_t end, Origin origin) {
   if (spans_ == nullptr) {
     if (begin == 0) whole_ = origin;
@@ -82,13 +82,13 @@ Origin OriginCursor::at(size_t offset) {
 }
 
 MarkedText convert_characters(const MarkedText& text, std::u32string (*convert)(std::u32string_view)) {
-  constexpr size_t kMaxSpans = 16;  // Each costs a conversion of all before it.
+  constexpr size_t kMaxSpans = 16;  // Each costs a conversion of everything before it.
   const std::u32string before = to_code_points(text.bytes());
   const std::u32string after = convert(before);
   const std::vector<OriginSpan> spans = text.spans();
-  const bool one_to_one = before.size() == after.size();  // No conversion leaves characters out.
+  const bool one_to_one = before.size() == after.size();  // No conversion drops characters.
   if (text.is_uniform() || (!one_to_one && spans.size() > kMaxSpans)) return {to_utf8(after), text.strictest()};
-  // How many characters a beginning becomes does not depend on what follows it. Called with growing numbers of bytes.
+  // How many characters a prefix becomes does not depend on what follows it. Called with increasing numbers of bytes.
   size_t counted_bytes = 0, count = 0;
   const auto converted = [&](size_t bytes) {
     count += count_code_points(std::string_view(text.bytes()).substr(counted_bytes, bytes - counted_bytes));

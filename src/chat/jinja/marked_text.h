@@ -1,8 +1,8 @@
-// Text that remembers where its bytes came from. A template's result may become control tokens only where the template
-// wrote it itself, so every string of a rendering carries this, through all that the template does with it.
+// Text that remembers the origin of its bytes. A template's result may become control tokens only where the template
+// wrote it itself, so every string of a rendering carries this, through everything that the template does with it.
 //
 // An operation that keeps track appends parts of MarkedTexts to another. One that does not makes a plain std::string,
-// and all of what it makes counts as data (Value::string, Runtime::string): to forget an operation is safe.
+// all of which counts as data (Value::string, Runtime::string): forgetting an operation is safe.
 #pragma once
 
 #include <memory>
@@ -29,15 +29,15 @@ class MarkedText {
   bool empty() const { return bytes_.empty(); }
   std::string take() && { return std::move(bytes_); }
 
-  // Nothing but the template's own words.
+  // Nothing but the template's own text.
   bool is_own() const { return spans_ == nullptr && whole_ == Origin::kTemplate; }
   // All bytes have the same origin.
   bool is_uniform() const { return spans_ == nullptr; }
-  // Of all bytes together.
+  // The least trusted origin of any byte.
   Origin strictest() const;
   std::vector<OriginSpan> spans() const;
   size_t mark_bytes() const { return spans_ ? spans_->capacity() * sizeof(OriginSpan) : 0; }
-  // What it takes to keep it.
+  // The bytes that it takes in memory.
   size_t memory() const { return bytes_.capacity() + mark_bytes(); }
 
   void append(std::string_view bytes, Origin origin);
@@ -60,7 +60,7 @@ class MarkedText {
 class OriginCursor {
  public:
   explicit OriginCursor(const MarkedText& text) : text_(text) {}
-  // `offset` never gets smaller from call to call.
+  // `offset` never decreases from call to call.
   Origin at(size_t offset);
 
  private:
@@ -68,7 +68,7 @@ class OriginCursor {
   size_t next_ = 0;
 };
 
-// `text` through a function that takes each character to one or more, such as upper case.
+// Applies a function to `text` that maps each character to one or more, such as upper case.
 MarkedText convert_characters(const MarkedText& text, std::u32string (*convert)(std::u32string_view));
 
 }  // namespace tandem::jinja

@@ -51,7 +51,7 @@ Result<Value> integers(Op op, int64_t a, int64_t b) {
     case Op::kFloorDiv:
     case Op::kMod: {
       if (b == 0) return invalid_argument("integer division or modulo by zero");
-      if (b == -1) {  // The smallest number divided by -1 does not fit.
+      if (b == -1) {  // The smallest integer divided by -1 overflows.
         if (op == Op::kMod) return Value::integer(0);
         return a == std::numeric_limits<int64_t>::min() ? Result<Value>(too_large()) : Value::integer(-a);
       }
@@ -97,14 +97,14 @@ Result<Value> repeat(Runtime& rt, const Value& value, int64_t count) {
   const auto times = static_cast<size_t>(std::max<int64_t>(count, 0));
   if (value.is_string()) {
     if (value.text().empty()) return rt.string(MarkedText());
-    TANDEM_TRY(rt.make_room(times, value.marked().memory()));
+    TANDEM_TRY(rt.reserve_memory(times, value.marked().memory()));
     MarkedText text;
     for (size_t i = 0; i < times; ++i) text.append(value.marked());
     return rt.string(std::move(text), value.is_markup());
   }
   std::vector<Value> items;
   if (!value.items().empty()) {
-    TANDEM_TRY(rt.make_room(times, value.items().size() * sizeof(Value)));
+    TANDEM_TRY(rt.reserve_memory(times, value.items().size() * sizeof(Value)));
     for (size_t i = 0; i < times; ++i) items.insert(items.end(), value.items().begin(), value.items().end());
   }
   return value.is(Kind::kList) ? rt.list(std::move(items)) : rt.tuple(std::move(items));
@@ -112,7 +112,7 @@ Result<Value> repeat(Runtime& rt, const Value& value, int64_t count) {
 
 Result<Value> add_strings(Runtime& rt, const Value& left, const Value& right) {
   const bool markup = left.is_markup() || right.is_markup();
-  TANDEM_TRY(rt.make_room(left.text().size() + right.text().size()));
+  TANDEM_TRY(rt.reserve_memory(left.text().size() + right.text().size()));
   MarkedText sum;
   for (const Value* part : {&left, &right}) {
     sum.append(markup && !part->is_markup() ? escape_html(part->marked()) : part->marked());
@@ -121,7 +121,7 @@ Result<Value> add_strings(Runtime& rt, const Value& left, const Value& right) {
 }
 
 Result<Value> add_lists(Runtime& rt, const Value& left, const Value& right) {
-  TANDEM_TRY(rt.make_room(left.items().size() + right.items().size(), sizeof(Value)));
+  TANDEM_TRY(rt.reserve_memory(left.items().size() + right.items().size(), sizeof(Value)));
   std::vector<Value> items = left.items();
   items.insert(items.end(), right.items().begin(), right.items().end());
   return left.is(Kind::kList) ? rt.list(std::move(items)) : rt.tuple(std::move(items));
@@ -240,7 +240,7 @@ Result<int> order(Runtime& rt, const Value& left, const Value& right, std::strin
   }
   if (left.is_string() && right.is_string()) {
     TANDEM_TRY(rt.step(static_cast<int64_t>(std::min(left.text().size(), right.text().size()) / 64)));
-    return left.text().compare(right.text());  // UTF-8 sorts as its code points do.
+    return left.text().compare(right.text());  // UTF-8 sorts in the order of its code points.
   }
   if (left.is_list_like() && left.kind() == right.kind()) {
     const size_t count = std::min(left.items().size(), right.items().size());
@@ -268,7 +268,7 @@ Result<bool> contains(Runtime& rt, const Value& container, const Value& item) {
     TANDEM_TRY(rt.look_up(item, container.dict().items.size()));
     return container.dict().find(item) != nullptr;
   }
-  if (container.is(Kind::kGenerator)) {  // Takes items until it finds one.
+  if (container.is(Kind::kGenerator)) {  // Consumes items until it finds one.
     auto& generator = container.as<GeneratorObject>();
     while (generator.next < generator.items.size()) {
       TANDEM_ASSIGN(const bool same, equal(rt, generator.items[generator.next++], item));

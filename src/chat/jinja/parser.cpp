@@ -8,7 +8,7 @@
 namespace tandem::jinja {
 namespace {
 
-// Counts a level of recursion while it lives.
+// Counts a level of recursion during its lifetime.
 class Level {
  public:
   explicit Level(int& depth) : depth_(depth) { ++depth_; }
@@ -205,7 +205,7 @@ Result<ExprPtr> Parser::parse_compare() {
   return finish(std::move(expr));
 }
 
-// a op b op c, from the left.
+// a op b op c, left-associative.
 template <typename Next>
 Result<ExprPtr> Parser::parse_chain(Next next_part, std::initializer_list<std::pair<std::string_view, Op>> operators) {
   TANDEM_ASSIGN(ExprPtr left, next_part());

@@ -1,4 +1,4 @@
-// Turns tokens into a tree. Nesting is bounded, so that code which walks the tree may recurse.
+// Parses tokens into a tree. Nesting is bounded, so that code that walks the tree may recurse.
 #pragma once
 
 #include <initializer_list>
@@ -16,7 +16,7 @@ class Parser {
   Result<Body> parse();
 
  private:
-  static constexpr int kMaxDepth = 200;  // Of blocks in blocks, of brackets in brackets, and of a tree.
+  static constexpr int kMaxDepth = 200;  // Of blocks in blocks, of brackets in brackets, and of the tree.
 
   struct Names {
     bool varargs = false;
@@ -85,7 +85,7 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int nesting_ = 0;
-  int loops_ = 0;  // Around the current statement, inside of the same macro.
+  int loops_ = 0;  // Around the current statement, inside the same macro.
   std::vector<Names> macros_;
 };
 

@@ -127,7 +127,7 @@ Result<ExprPtr> Parser::parse_call(ExprPtr expr) {
   return finish(std::move(call));
 }
 
-// After the bar.
+// Called after the '|'.
 Result<ExprPtr> Parser::parse_filter(ExprPtr expr) {
   ExprPtr filter = make(ExprKind::kFilter, current().line);
   TANDEM_ASSIGN(filter->name, dotted_name());

@@ -208,7 +208,7 @@ Status Parser::parse_macro_body(Stmt& stmt, std::string_view end) {
   stmt.uses_varargs = names.varargs;
   stmt.uses_kwargs = names.kwargs;
   stmt.uses_caller = names.caller;
-  if (!macros_.empty()) macros_.back().caller |= names.caller;  // The inner one sees the outer one's.
+  if (!macros_.empty()) macros_.back().caller |= names.caller;  // The inner one sees the outer one's variables.
   return ok_status();
 }
 

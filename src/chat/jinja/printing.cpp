@@ -94,12 +94,12 @@ class Printer {
     return ok_status();
   }
 
-  // A namespace may hold itself, so what is inside is not shown.
+  // A namespace may contain itself, so its content is not shown.
   Status names(const NamespaceObject& ns) {
     out_.append_own("<Namespace {");
     for (size_t i = 0; i < ns.attributes.size(); ++i) {
       if (i > 0) out_.append_own(", ");
-      out_.append(quoted(ns.attributes[i].first), Origin::kData);  // May be of a dict that was given.
+      out_.append(quoted(ns.attributes[i].first), Origin::kData);  // May come from a dict that was passed in.
       out_.append_own(": ");
       const Value& value = ns.attributes[i].second;
       if (value.depth() > 0) {
@@ -154,7 +154,7 @@ class JsonPrinter {
     out_.append_own("\"");
     if (text.is_uniform()) {
       out_.append(escaped(text.bytes()), text.strictest());
-    } else {  // An escaped character takes all its bytes, so the parts of a text can be escaped one by one.
+    } else {  // Escaping covers all bytes of a character, so the parts of a text can be escaped one by one.
       size_t done = 0;
       const auto append_to = [&](size_t end, Origin origin) {
         out_.append(escaped(std::string_view(text.bytes()).substr(done, end - done)), origin);
@@ -304,7 +304,7 @@ void append_quoted(MarkedText& out, const MarkedText& text) {
   out.append_own({&quote, 1});
   OriginCursor cursor(text);
   size_t offset = 0;
-  std::string run;  // Of one origin.
+  std::string run;  // A run of one origin.
   Origin origin = cursor.at(0);
   for (const char32_t c : to_code_points(bytes)) {
     if (const Origin now = cursor.at(offset); now != origin) {
@@ -325,7 +325,7 @@ std::string quoted(std::string_view text) {
   return std::move(out).take();
 }
 
-// The shortest digits that give the number back, in Python's form: an exponent below 1e-4 and from 1e16 on.
+// The shortest digits that read back as the same number, in Python's form: an exponent below 1e-4 and from 1e16 on.
 std::string float_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";

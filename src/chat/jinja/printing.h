@@ -1,4 +1,4 @@
-// Values as text: str(), repr() and JSON, to the character as Python writes them.
+// Values as text: str(), repr() and JSON, exactly as Python writes them.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tandem::jinja {
 
-// What is in a value keeps its origin; quotes, brackets and the like are the engine's own.
+// The content of a value keeps its origin; quotes, brackets and the like are the engine's own.
 Result<MarkedText> to_str(Runtime& rt, const Value& value);
 Result<MarkedText> to_repr(Runtime& rt, const Value& value);
 // Appends; cheaper than to_str for strings.
@@ -17,7 +17,7 @@ void append_quoted(MarkedText& out, const MarkedText& text);  // 'text', as repr
 std::string quoted(std::string_view text);                    // The same, for messages.
 
 struct JsonFormat {
-  std::optional<MarkedText> indent;  // What one level is indented by.
+  std::optional<MarkedText> indent;  // The indentation of one level.
   MarkedText item_separator = MarkedText(", ", Origin::kTemplate);
   MarkedText key_separator = MarkedText(": ", Origin::kTemplate);
   bool ensure_ascii = false;

@@ -25,10 +25,10 @@ Status Runtime::step(int64_t count) {
   if (steps_ > limits_.steps) {
     return resource_exhausted("the template takes too long (more than {} steps)", limits_.steps);
   }
-  return make_room(0);
+  return reserve_memory(0);
 }
 
-Status Runtime::make_room(size_t bytes) {
+Status Runtime::reserve_memory(size_t bytes) {
   if (meter_.exceeded || meter_.live > meter_.limit || bytes > meter_.limit - meter_.live) {
     return resource_exhausted("the template needs too much memory (more than {} MB)", limits_.memory >> 20);
   }
@@ -38,8 +38,8 @@ Status Runtime::make_room(size_t bytes) {
 
 Status Runtime::grow(const MarkedText& text, size_t more) {
   const size_t made = text.size() + text.mark_bytes();
-  if (made > meter_.limit - std::min(meter_.live, meter_.limit)) return make_room(made);
-  return make_room(more);
+  if (made > meter_.limit - std::min(meter_.live, meter_.limit)) return reserve_memory(made);
+  return reserve_memory(more);
 }
 
 Status Runtime::scan(const Value& value, const Args& args) {
@@ -62,16 +62,16 @@ int64_t weight_of(const Value& key) {
 
 Status Runtime::look_up(const Value& key, size_t items) {
   if (key.is_string()) return step(weight_of(key));
-  // The weight of a key that holds the same tuple many times over takes as long to find as to compare.
+  // Measuring a key that contains the same tuple many times takes as long as comparing it.
   if (key.is_list_like() && key.depth() > kMaxKeyDepth)
     return resource_exhausted("a key of a dict is nested too deeply");
   return step(weight_of(key) * static_cast<int64_t>(items / 4 + 1));
 }
 
-Status Runtime::make_room(size_t count, size_t size) {
+Status Runtime::reserve_memory(size_t count, size_t size) {
   size_t bytes = 0;
   if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX;
-  return make_room(bytes);
+  return reserve_memory(bytes);
 }
 
 Result<Value> Runtime::checked(Value value) const {

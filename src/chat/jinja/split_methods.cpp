@@ -1,4 +1,4 @@
-// The methods of strings that give parts of it, and the methods of lists, dicts, loops and cyclers.
+// The methods of strings that return parts of them, and the methods of lists, dicts, loops and cyclers.
 #include <algorithm>
 
 #include "base/error.h"
@@ -12,7 +12,7 @@
 namespace tandem::jinja {
 namespace {
 
-// The parts point into the text of `whole`.
+// The parts are views into the text of `whole`.
 Result<Value> strings(Runtime& rt, const Value& whole, const std::vector<std::string_view>& parts) {
   std::vector<Value> items;
   for (const std::string_view part : parts) {
@@ -22,7 +22,7 @@ Result<Value> strings(Runtime& rt, const Value& whole, const std::vector<std::st
   return rt.list(std::move(items));
 }
 
-// At white space, of which any amount is one separator.
+// Splits at white space, any amount of which is one separator.
 std::vector<std::string_view> split_spaces(std::string_view text, int64_t limit, bool from_end) {
   std::vector<std::string_view> parts;
   text = strip(text, nullptr, !from_end, from_end);
@@ -61,7 +61,7 @@ template <bool from_end>
 Result<Value> split(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind(from_end ? "rsplit" : "split", args, {"sep", "maxsplit"}, 0));
   TANDEM_ASSIGN(int64_t limit, bound.integer(1, -1));
-  TANDEM_TRY(rt.make_room(self.text().size(), 8));
+  TANDEM_TRY(rt.reserve_memory(self.text().size(), 8));
   std::string_view text = self.text();
   if (!bound.has(0) || bound[0].is_none()) {
     TANDEM_TRY(rt.scan(text.size()));
@@ -94,7 +94,7 @@ Result<Value> partition(Runtime& rt, const Value& self, Args& args) {
     return from_end ? rt.tuple({part(0, 0), part(0, 0), whole}) : rt.tuple({whole, part(0, 0), part(0, 0)});
   }
   const size_t end = at + separator.size();
-  // The separator is the one that was given, as in Python, but it is in the text, so it has the text's origin.
+  // The separator is the argument, as in Python, but it is found in the text, so it has the text's origin.
   return rt.tuple({part(0, at), part(at, separator.size()), part(end, text.size() - end)});
 }
 
@@ -118,7 +118,7 @@ Result<Value> dict_items(Runtime& rt, const Value& self, Args& args) {
 template <bool keys>
 Result<Value> dict_parts(Runtime& rt, const Value& self, Args& args) {
   TANDEM_TRY(bind(keys ? "keys" : "values", args, {}, 0).status());
-  TANDEM_TRY(rt.make_room(self.dict().items.size(), sizeof(Value)));
+  TANDEM_TRY(rt.reserve_memory(self.dict().items.size(), sizeof(Value)));
   std::vector<Value> parts;
   for (const auto& [key, value] : self.dict().items) parts.push_back(keys ? key : value);
   return rt.view(keys ? "dict_keys" : "dict_values", std::move(parts));
@@ -137,7 +137,7 @@ Result<Value> dict_get(Runtime& rt, const Value& self, Args& args) {
 
 Result<Value> copy(Runtime&, const Value& self, Args& args) {
   TANDEM_TRY(bind("copy", args, {}, 0).status());
-  return self;  // Nothing can change it.
+  return self;  // It is immutable.
 }
 
 template <bool count>
@@ -168,7 +168,7 @@ Result<Value> loop_changed(Runtime& rt, const Value& self, Args& args) {
     }
     if (same) return Value::boolean(false);
   }
-  // A loop that holds itself would never go away.
+  // A loop that contains itself would never be freed.
   for (const Value& value : args.positional) {
     if (value.depth() >= self.depth() && value.depth() > 0) return unsupported("loop.changed() of such a value");
   }
@@ -232,7 +232,7 @@ Native find_container_method(Kind kind, std::string_view name) {
 Value find_method(Runtime& rt, const Value& value, std::string_view name) {
   const Native native = value.is_string() ? find_text_method(name) : find_container_method(value.kind(), name);
   if (native != nullptr) return rt.function(name, native, value);
-  // transformers' sandbox lets no template change its variables.
+  // transformers' sandbox does not let templates change their variables.
   const bool changes = (value.is(Kind::kList) &&
                         any_of(name, {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"})) ||
                        (value.is_dict() && any_of(name, {"clear", "pop", "popitem", "setdefault", "update"}));

@@ -1,4 +1,4 @@
-// Tags: what they do.
+// Executes tags.
 #include <algorithm>
 
 #include "base/error.h"
@@ -18,7 +18,7 @@ Result<MarkedText> Evaluator::render(const Body& body, const Value& variables) {
   out_ = &out;
   scope_ = std::make_shared<Scope>(nullptr, meter());
   add_globals(*this, scope_->variables);
-  // Variables of the caller hide those of the engine, and those of the template hide both.
+  // The caller's variables hide the engine's, and the template's hide both.
   scope_ = std::make_shared<Scope>(scope_, meter());
   for (const auto& [key, value] : variables.dict().items) {
     if (key.is_string()) scope_->variables.emplace_back(key.text(), value);
@@ -159,7 +159,7 @@ Result<Evaluator::Flow> Evaluator::exec_for(const Stmt& stmt) {
   return Flow::kNext;
 }
 
-// Leaves out the items for which `for … if` does not hold.
+// Removes the items for which `for … if` does not hold.
 Status Evaluator::filter_items(const Stmt& stmt, std::vector<Value>& items) {
   const std::shared_ptr<Scope> around = scope_;
   std::vector<Value> kept;
@@ -226,7 +226,7 @@ Result<Value> Evaluator::make_macro(const Stmt& stmt, std::string_view name) {
   macro->scope = scope_;
   if (kept_scopes_.empty() || kept_scopes_.back() != scope_) {
     kept_scopes_.push_back(scope_);
-    TANDEM_TRY(make_room(0));
+    TANDEM_TRY(reserve_memory(0));
   }
   return Value::object(Kind::kMacro, std::move(macro));
 }

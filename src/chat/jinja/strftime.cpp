@@ -162,7 +162,7 @@ Result<std::tm> parse_iso_time(std::string_view text) {
   time.tm_sec = parts[5];
   time.tm_yday = parts[2] - 1;
   for (int m = 0; m < time.tm_mon; ++m) time.tm_yday += month_days[m];
-  // Zeller's way to the day of the week.
+  // Zeller's congruence for the day of the week.
   const int m = time.tm_mon < 2 ? time.tm_mon + 13 : time.tm_mon + 1;
   const int y = time.tm_mon < 2 ? parts[0] - 1 : parts[0];
   const int h = (parts[2] + 13 * (m + 1) / 5 + y + y / 4 - y / 100 + y / 400) % 7;

@@ -1,4 +1,4 @@
-// What can follow `is`.
+// The tests that can follow `is`.
 #include <algorithm>
 
 #include "base/error.h"
@@ -65,12 +65,12 @@ Result<bool> same_as(Runtime& rt, const Value& value, Args& args) {
   return value.shared() == bound[0].shared();
 }
 
-// Some character has a case, and none the wrong one.
+// At least one character has a case, and none the wrong one.
 template <bool wants_upper>
 Result<bool> cased(Runtime& rt, const Value& value, Args& args) {
   TANDEM_TRY(bind("this test", args, {}, 0).status());
   TANDEM_ASSIGN(const MarkedText text, to_str(rt, value));
-  TANDEM_TRY(rt.make_room(text.size(), 4));
+  TANDEM_TRY(rt.reserve_memory(text.size(), 4));
   TANDEM_TRY(rt.scan(text.size()));
   bool some = false;
   for (const char32_t c : to_code_points(text.bytes())) {

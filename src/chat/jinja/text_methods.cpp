@@ -13,7 +13,7 @@ namespace tandem::jinja {
 Result<MarkedText> replace_text(Runtime& rt, const MarkedText& marked, std::string_view from, const MarkedText& to,
                                 int64_t count) {
   const std::string_view text = marked.bytes();
-  TANDEM_TRY(rt.make_room(text.size()));
+  TANDEM_TRY(rt.reserve_memory(text.size()));
   MarkedText out;
   size_t at = 0;
   for (; count != 0; --count) {
@@ -40,7 +40,7 @@ Result<MarkedText> replace_text(Runtime& rt, const MarkedText& marked, std::stri
 
 Result<Value> stripped(Runtime& rt, const MarkedText& text, const std::string* chars, bool left, bool right,
                        bool is_markup) {
-  if (chars != nullptr) TANDEM_TRY(rt.step(static_cast<int64_t>(chars->size())));  // They are sorted.
+  if (chars != nullptr) TANDEM_TRY(rt.step(static_cast<int64_t>(chars->size())));  // The characters are sorted.
   const std::string_view kept = strip(text.bytes(), chars, left, right);
   TANDEM_TRY(rt.scan(text.size() - kept.size()));
   return rt.string(text.part(kept), is_markup);
@@ -48,7 +48,7 @@ Result<Value> stripped(Runtime& rt, const MarkedText& text, const std::string* c
 
 Result<std::vector<std::string_view>> split_lines(Runtime& rt, std::string_view text, bool keep_ends) {
   std::vector<std::string_view> lines;
-  TANDEM_TRY(rt.make_room(text.size()));
+  TANDEM_TRY(rt.reserve_memory(text.size()));
   TANDEM_TRY(rt.scan(text.size()));
   size_t start = 0;
   for (size_t i = 0; i < text.size();) {
@@ -72,7 +72,7 @@ Result<MarkedText> pad_text(Runtime& rt, const MarkedText& text, int64_t width, 
   if (count_code_points(fill.bytes()) != 1)
     return invalid_argument("the fill character must be exactly one character long");
   const int64_t total = std::max<int64_t>(width - size, 0);
-  TANDEM_TRY(rt.make_room(static_cast<size_t>(total), fill.size()));
+  TANDEM_TRY(rt.reserve_memory(static_cast<size_t>(total), fill.size()));
   TANDEM_TRY(rt.step(total / 4));
   // As Python centers: the odd one goes left if both the padding and the width are odd.
   int64_t left = side == Side::kLeft ? 0 : side == Side::kRight ? total : total / 2 + (total & width & 1);
@@ -88,7 +88,7 @@ namespace {
 template <std::u32string (*convert)(std::u32string_view)>
 Result<Value> change_case_method(Runtime& rt, const Value& self, Args& args) {
   TANDEM_TRY(bind("this method", args, {}, 0).status());
-  TANDEM_TRY(rt.make_room(self.text().size(), 12));
+  TANDEM_TRY(rt.reserve_memory(self.text().size(), 12));
   TANDEM_TRY(rt.step(static_cast<int64_t>(self.text().size())));
   return rt.string(convert_characters(self.marked(), convert), self.is_markup());
 }
@@ -102,7 +102,7 @@ std::u32string swapped(std::u32string_view text) {
 template <bool left, bool right>
 Result<Value> strip_method(Runtime& rt, const Value& self, Args& args) {
   TANDEM_ASSIGN(const Bound bound, bind("strip", args, {"chars"}, 0));
-  TANDEM_TRY(rt.make_room(self.text().size()));
+  TANDEM_TRY(rt.reserve_memory(self.text().size()));
   if (!bound.has(0) || bound[0].is_none()) {
     return stripped(rt, self.marked(), nullptr, left, right, self.is_markup());
   }
@@ -119,7 +119,7 @@ Result<Value> replace_method(Runtime& rt, const Value& self, Args& args) {
   return rt.string(std::move(text), self.is_markup());
 }
 
-// The part of the text that optional start and end arguments name.
+// The part of the text selected by the optional start and end arguments.
 Result<std::optional<std::string_view>> window(Runtime& rt, const Value& self, const Bound& bound, size_t first) {
   std::string_view text = self.text();
   if (!bound.has(first) && !bound.has(first + 1)) return std::optional(text);
@@ -231,7 +231,7 @@ Result<Value> zero_fill(Runtime& rt, const Value& self, Args& args) {
 template <bool (*holds)(char32_t)>
 Result<Value> all_are(Runtime& rt, const Value& self, Args& args) {
   TANDEM_TRY(bind("this method", args, {}, 0).status());
-  TANDEM_TRY(rt.make_room(self.text().size(), 4));
+  TANDEM_TRY(rt.reserve_memory(self.text().size(), 4));
   TANDEM_TRY(rt.scan(self.text().size()));
   const std::u32string text = to_code_points(self.text());
   return Value::boolean(!text.empty() && std::ranges::all_of(text, holds));

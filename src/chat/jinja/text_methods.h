@@ -1,4 +1,4 @@
-// What methods and filters of strings share.
+// What string methods and filters share.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace tandem::jinja {
 
-// strip() as a value, charged by what it took off.
+// strip() as a value, charged by what it removed.
 Result<Value> stripped(Runtime& rt, const MarkedText& text, const std::string* chars, bool left, bool right,
                        bool is_markup);
 
 // At most `count` times; negative: all.
 Result<MarkedText> replace_text(Runtime& rt, const MarkedText& text, std::string_view from, const MarkedText& to,
                                 int64_t count);
-// The views are into `text`.
+// The results are views into `text`.
 Result<std::vector<std::string_view>> split_lines(Runtime& rt, std::string_view text, bool keep_ends);
 
 enum class Side { kLeft, kRight, kBoth };  // Where the text stands.
 Result<MarkedText> pad_text(Runtime& rt, const MarkedText& text, int64_t width, const MarkedText& fill, Side side);
 
-// Methods of strings, and of dicts, lists, loops and cyclers; null: there is none of this name.
+// Methods of strings, and of dicts, lists, loops and cyclers; null: no method has this name.
 Native find_text_method(std::string_view name);
-Native find_split_method(std::string_view name);  // Of those, the ones that give parts.
+Native find_split_method(std::string_view name);  // Of those, the ones that return parts.
 Native find_container_method(Kind kind, std::string_view name);
 
 }  // namespace tandem::jinja

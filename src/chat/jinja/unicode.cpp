@@ -37,7 +37,7 @@ char32_t simple_case(const CaseRanges& ranges, char32_t c) {
   const CaseRange* end = ranges.data + ranges.count;
   const CaseRange* found =
       std::upper_bound(ranges.data, end, c, [](char32_t x, const CaseRange& r) { return x < r.first; });
-  // Ranges of every second code point may lie inside of each other, so the one before may be it too.
+  // Ranges of every second code point may be nested, so the range before may contain it too.
   for (int back = 1; back <= 2 && found - back >= ranges.data; ++back) {
     const CaseRange& range = *(found - back);
     if (c <= range.last && (c - range.first) % static_cast<char32_t>(range.step) == 0) {

@@ -13,7 +13,7 @@ int deepest(const std::vector<Value>& values) {
   return depth;
 }
 
-constexpr size_t kIndexFrom = 8;  // Smaller dicts are searched from the start.
+constexpr size_t kIndexFrom = 8;  // Smaller dicts are searched linearly.
 
 }  // namespace
 
@@ -24,7 +24,7 @@ StringObject::StringObject(MarkedText content, Meter* meter, bool is_markup)
 }
 
 size_t bytes_of(const std::vector<Value>& items) {
-  constexpr size_t kUndefined = 160;  // They are made all over the place, so they are counted where they are kept.
+  constexpr size_t kUndefined = 160;  // They are created everywhere, so they are counted where they are kept.
   size_t bytes = items.capacity() * sizeof(Value);
   for (const Value& item : items) {
     if (item.is_undefined()) bytes += kUndefined;

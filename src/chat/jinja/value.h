@@ -1,7 +1,7 @@
 // Values of a template: what Python's objects are to Jinja2. A Value is small and cheap to copy; strings, lists and the
-// like are shared. All but namespaces, loops, generators, cyclers and joiners never change after they were made.
+// like are shared. All but namespaces, loops, generators, cyclers and joiners are immutable.
 //
-// Each container knows how deep it is nested, and none is nested deeper than kMaxValueDepth: code that walks values may
+// Each container knows its nesting depth, and none is nested deeper than kMaxValueDepth: code that walks values may
 // recurse.
 #pragma once
 
@@ -42,14 +42,15 @@ enum class Kind : uint8_t {
   kJoiner,
 };
 
-// How much memory the values of one rendering hold. What is not made by a rendering (literals, variables) has none.
+// The memory that the values of one rendering hold. Values from outside a rendering (literals, variables) have no
+// meter.
 struct Meter {
   size_t live = 0;
   size_t limit = 0;
   bool exceeded = false;
 };
 
-// Bytes of a Meter, given back at the end.
+// Bytes charged to a Meter, given back on destruction.
 class Charge {
  public:
   Charge() = default;
@@ -89,10 +90,10 @@ class Value {
   static Value boolean(bool b);
   static Value integer(int64_t i);
   static Value real(double d);
-  // Without a meter: literals, variables and short constants. A plain string counts as data, all of it.
+  // Without a meter: literals, variables and short constants. A plain string counts as data as a whole.
   static Value string(std::string bytes, Meter* meter = nullptr, bool markup = false);
   static Value string(MarkedText text, Meter* meter = nullptr, bool markup = false);
-  // A string of the template's own, or of those who made the file.
+  // A string of the template's own, or of the model's authors.
   static Value literal(std::string bytes) { return string(MarkedText(std::move(bytes), Origin::kTemplate)); }
   static Value undefined(std::string why);
   static Value list(std::vector<Value> items, Meter* meter = nullptr);
@@ -106,15 +107,15 @@ class Value {
   bool is_string() const { return kind_ == Kind::kString; }
   bool is_list_like() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
   bool is_dict() const { return kind_ == Kind::kDict; }
-  bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }  // As Python: True is 1.
+  bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }  // As in Python: True is 1.
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
 
-  // Only of the kind that the name says.
+  // Only valid for the kind that the name says.
   bool as_bool() const { return int_ != 0; }
   int64_t as_int() const { return int_; }  // Also of a bool.
   double as_real() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(int_); }
   const std::string& text() const;
-  const MarkedText& marked() const;  // The same, with where it came from.
+  const MarkedText& marked() const;  // The same, with its origin.
   size_t length() const;             // Code points of a string.
   bool is_markup() const;
   const std::vector<Value>& items() const;  // Of a list or a tuple.
@@ -126,9 +127,9 @@ class Value {
   const std::shared_ptr<Object>& shared() const { return object_; }
   int depth() const { return object_ ? object_->depth : 0; }
 
-  // Where a string or a number came from. Numbers have it because they are written as text in the end.
+  // The origin of a string or a number. Numbers have one because they end up as text.
   Origin origin() const { return is_string() ? marked().strictest() : origin_; }
-  // The same number, as one that came from there.
+  // The same number with another origin.
   Value from(Origin origin) const {
     Value value = *this;
     value.origin_ = origin;
@@ -163,7 +164,7 @@ struct ListObject final : Object {
   std::vector<Value> items;
 };
 
-// In the order of insertion. Keys are of any kind that Python can hash.
+// In insertion order. Keys are of any kind that Python can hash.
 struct DictObject final : Object {
   explicit DictObject(Meter* meter = nullptr) : Object(meter, sizeof(DictObject)) {}
   const Value* find(const Value& key) const;
@@ -198,7 +199,8 @@ struct NamespaceObject final : Object {
   std::vector<std::pair<std::string, Value>> attributes;
 };
 
-// What Python makes lazily is made at once here, but gives its items once only, and its error where it would occur.
+// What Python computes lazily is computed at once here, but yields its items once only, and its error where it would
+// occur.
 struct GeneratorObject final : Object {
   using Object::Object;
   std::vector<Value> items;
@@ -228,13 +230,13 @@ struct JoinerObject final : Object {
   bool used = false;
 };
 
-// What a list of these takes, apart from what its items were charged for when they were made.
+// The memory of a list of these, apart from what its items were charged for.
 size_t bytes_of(const std::vector<Value>& items);
 
 bool truth(const Value& value);
 // "str", "int", "NoneType", "dict": Python's names, for messages.
 std::string_view type_name(const Value& value);
-// Equality as Python has it for things that a dict can have as keys; used by dicts, so it never fails.
+// Equality as Python defines it for dict keys; used by dicts, so it never fails.
 bool same_key(const Value& a, const Value& b);
 
 }  // namespace tandem::jinja
