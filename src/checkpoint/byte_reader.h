@@ -1,5 +1,5 @@
-// Reads little-endian numbers from bytes that nobody vouches for: reading past the end sets a flag and gives zeros, so
-// that a parser checks once per record instead of once per field.
+// Reads little-endian numbers from untrusted bytes: reading past the end sets a flag and returns zeros, so that a
+// parser checks once per record instead of once per field.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class ByteReader {
     if (at_ > bytes_.size()) fail();
   }
 
-  // False once anything was asked for that is not there.
+  // False once a read went past the end.
   bool ok() const { return ok_; }
   uint64_t position() const { return at_; }
   uint64_t left() const { return bytes_.size() - at_; }
@@ -32,7 +32,7 @@ class ByteReader {
   double f64() { return number<double>(); }
 
   // The next `size` bytes, or nothing.
-  std::span<const uint8_t> take(uint64_t size) {
+  std::span<const uint8_t> read_bytes(uint64_t size) {
     if (size > left()) {
       fail();
       return {};
@@ -42,10 +42,10 @@ class ByteReader {
     return part;
   }
   std::string_view text(uint64_t size) {
-    const auto part = take(size);
+    const auto part = read_bytes(size);
     return {reinterpret_cast<const char*>(part.data()), part.size()};
   }
-  void skip(uint64_t size) { take(size); }
+  void skip(uint64_t size) { read_bytes(size); }
 
  private:
   void fail() {
@@ -56,7 +56,7 @@ class ByteReader {
   template <typename T>
   T number() {
     T value{};
-    if (const auto part = take(sizeof(T)); !part.empty()) std::memcpy(&value, part.data(), sizeof(T));
+    if (const auto part = read_bytes(sizeof(T)); !part.empty()) std::memcpy(&value, part.data(), sizeof(T));
     return value;
   }
 

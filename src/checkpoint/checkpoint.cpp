@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMaxConfigBytes = 64u << 20;  // A tokenizer_config with thousands of added tokens has a few MB.
 constexpr uint64_t kMaxIndexBytes = 100u << 20;
 
-// What to say if the weights are not there: perhaps they are, in another format.
+// The error for missing weights: perhaps they exist in another format.
 Error no_weights(const fs::path& folder) {
   std::vector<std::string> others;
   std::vector<std::string> safetensors;
@@ -96,7 +96,7 @@ Status Checkpoint::read_texts(const CheckpointOptions& options) {
     if (!tokenizer_path_ && is_there) tokenizer_path_ = folder_ / file;
   }
   if (tokenizer_path_) TANDEM_TRY(add_file_to_fingerprint(*tokenizer_path_));
-  // Older forms of tokenizers, and what belongs to them.
+  // Older tokenizer formats, and their companion files.
   for (const char* file : {"tokenizer.model", "qwen.tiktoken", "vocab.json", "merges.txt", "tokenizer.bin",
                            "added_tokens.json", "special_tokens_map.json"}) {
     TANDEM_ASSIGN(const bool is_there, regular_file_exists(folder_ / file));
@@ -117,7 +117,7 @@ Status Checkpoint::open_shards(const fs::path& index_path) {
   add_to_fingerprint(text);
   std::map<std::string, size_t> shard_files;
   for (const auto& [name, shard] : weight_map) {
-    auto [place, is_new] = shard_files.emplace(shard, files_.size());
+    auto [location, is_new] = shard_files.emplace(shard, files_.size());
     if (is_new) {
       const fs::path path = folder_ / shard;
       TANDEM_ASSIGN(const bool is_there, regular_file_exists(path));
@@ -128,16 +128,16 @@ Status Checkpoint::open_shards(const fs::path& index_path) {
       files_.push_back(std::move(file));
       TANDEM_TRY(add_file_to_fingerprint(path));
     }
-    if (files_[place->second].find(name) == nullptr) {
+    if (files_[location->second].find(name) == nullptr) {
       return corrupt("{}: tensor \"{}\" should be in {}, but is not; download the checkpoint again",
                      index_path.string(), printable_name(name), printable_name(shard));
     }
-    tensors_.emplace(name, place->second);
+    tensors_.emplace(name, location->second);
   }
   return ok_status();
 }
 
-// pytorch_model.bin, or its shards and index. The index only says which files there are.
+// pytorch_model.bin, or its shards and index. The index only tells which files there are.
 Status Checkpoint::open_torch_weights() {
   std::set<std::string> names = {"pytorch_model.bin"};
   const fs::path index = folder_ / "pytorch_model.bin.index.json";
@@ -205,7 +205,7 @@ Status Checkpoint::open_container(Container container) {
   tokenizer_config_ = container.tokenizer_config;
   tokenizer_path_ = container.tokenizer_path;
   resolve_tokens();
-  // The files' own names are part of it, as a hub's are.
+  // The file names are part of it, as they are for a hub folder.
   for (const MappedFile& file : container.files) TANDEM_TRY(add_file_to_fingerprint(file.path()));
   for (const fs::path& path : container.other_files) TANDEM_TRY(add_file_to_fingerprint(path));
   if (tokenizer_path_) TANDEM_TRY(add_file_to_fingerprint(*tokenizer_path_));
@@ -215,11 +215,11 @@ Status Checkpoint::open_container(Container container) {
 }
 
 Result<Checkpoint> Checkpoint::open(const fs::path& path, const CheckpointOptions& options) {
-  TANDEM_ASSIGN(const CheckpointPlace place, locate_checkpoint(path, options.config_name));
+  TANDEM_ASSIGN(const CheckpointLocation location, locate_checkpoint(path, options.config_name));
   Checkpoint checkpoint;
   checkpoint.folder_ = path;
   TANDEM_TRY(checkpoint.find_name());
-  if (place.kind == CheckpointKind::kHub) {
+  if (location.kind == CheckpointKind::kHub) {
     TANDEM_TRY(checkpoint.open_hub(options));
     return checkpoint;
   }
@@ -227,9 +227,9 @@ Result<Checkpoint> Checkpoint::open(const fs::path& path, const CheckpointOption
     return invalid_argument("{}: this checkpoint has its configuration in it, so \"{}\" cannot be chosen",
                             path.string(), options.config_name);
   }
-  Result<Container> container = place.kind == CheckpointKind::kMeta   ? open_meta(place.path)
-                                : place.kind == CheckpointKind::kGguf ? open_gguf(place.path)
-                                                                      : open_llama2c(place.path);
+  Result<Container> container = location.kind == CheckpointKind::kMeta   ? open_meta(location.path)
+                                : location.kind == CheckpointKind::kGguf ? open_gguf(location.path)
+                                                                         : open_llama2c(location.path);
   if (!container.ok()) return std::move(container).error();
   TANDEM_TRY(checkpoint.open_container(std::move(container).value()));
   return checkpoint;
@@ -291,7 +291,7 @@ std::vector<std::string> Checkpoint::names() const {
 const MappedFile* Checkpoint::file_of(std::span<const uint8_t> part) const {
   const auto is_in = [&](const MappedFile& file) {
     const auto bytes = file.bytes();
-    // Compared as addresses: pointers into different mappings have no order.
+    // Compared as integers: pointers into different mappings have no order.
     const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
     const auto at = reinterpret_cast<uintptr_t>(part.data());
     return at >= begin && at - begin <= bytes.size() && part.size() <= bytes.size() - (at - begin);

@@ -1,12 +1,12 @@
 // A folder as a hub has it: config.json, weights in safetensors files (one, or shards with an index; or the
-// pytorch_model.bin of older checkpoints), generation and tokenizer configuration. Or another container, which is
-// given out as if it were one: Meta's folders (params.json, consolidated.NN.pth), llama2.c's .pt, GGUF files.
+// pytorch_model.bin of older checkpoints), generation and tokenizer configuration. Or another container, presented as
+// if it were one: Meta's folders (params.json, consolidated.NN.pth), llama2.c's .pt, GGUF files.
 //
 //   TANDEM_ASSIGN(Checkpoint checkpoint, Checkpoint::open("Qwen3-0.6B"));
 //   TANDEM_ASSIGN(TensorView weight, checkpoint.tensor("model.norm.weight"));
 //
-// Weights are mapped, not read: opening costs the headers only, and memory is what has been touched and not released.
-// A Checkpoint does not change after open(); any number of threads may use it.
+// Weights are mapped, not read: opening costs the headers only, and memory is what has been touched and not released. A
+// Checkpoint is immutable after open(); any number of threads may use it.
 #pragma once
 
 #include <cstdint>
@@ -36,48 +36,48 @@ struct CheckpointOptions {
 
 class Checkpoint {
  public:
-  // A folder, or the file of a container that is one file.
+  // A folder, or a file that is a container.
   static Result<Checkpoint> open(const std::filesystem::path& path, const CheckpointOptions& options = {});
 
   // What was opened: a folder or a file.
   const std::filesystem::path& folder() const { return folder_; }
-  // The folder's name, or the file's without its ending: "llama-2-7b", "Qwen3-0.6B-Q8_0".
+  // The folder's name, or the file's without its extension: "llama-2-7b", "Qwen3-0.6B-Q8_0".
   const std::string& name() const { return name_; }
   const ModelConfig& config() const { return config_; }
-  // With the ids of config.json where generation_config.json says nothing.
+  // With the ids of config.json where generation_config.json has none.
   const GenerationConfig& generation() const { return generation_; }
   const TokenizerConfig& tokenizer_config() const { return tokenizer_config_; }
   // tokenizer.json, or tokenizer.json.gz; tokenizer.model of Meta's folders, tokenizer.bin of llama2.c's. Nothing if
-  // there is none of these; text/ knows older kinds of files in folder().
+  // there is none of these; tokenizer/import knows older kinds of files in folder().
   const std::optional<std::filesystem::path>& tokenizer_path() const { return tokenizer_path_; }
-  // The text of a tokenizer.json made from what is inside the checkpoint (GGUF); nothing where there is no such thing.
-  // Takes a second for a large vocabulary. An unknown kind of vocabulary is refused (kUnsupported).
+  // The text of a tokenizer.json made from what is inside the checkpoint (GGUF); nothing for other containers. Takes a
+  // second for a large vocabulary. An unknown kind of vocabulary is refused (kUnsupported).
   Result<std::optional<std::string>> embedded_tokenizer_json() const;
 
   bool has(std::string_view name) const;
-  // A weight. One that is neither f32, f16 nor bf16 is refused.
+  // A weight. Dtypes other than f32, f16 and bf16 are refused.
   Result<TensorView> tensor(std::string_view name) const;
   // All tensors, sorted.
   std::vector<std::string> names() const;
-  // An error if the files that hold the tensor have changed since they were opened: what was read of it since then may
-  // be anything.
+  // An error if the files that hold the tensor have changed since they were opened: what was read from it since then
+  // may be anything.
   Status check(const TensorView& tensor) const;
-  // Says that a tensor (or a part of it) is not needed for now, so that its pages no longer count as ours.
+  // Tells the system that a tensor (or a part of it) is not needed for now, so that its pages no longer count as ours.
   void release(const TensorView& tensor) const;
   // The same for some of its rows.
   void release_rows(const TensorView& tensor, int64_t row_begin, int64_t row_count) const;
-  // Calls visit with the files' bytes that these rows are made from; more, where a file has rows in another order.
+  // Calls visit with the file bytes that these rows are made from; with more, if a file has rows in another order.
   using ByteVisitor = std::function<void(std::span<const uint8_t> bytes)>;
   void visit_bytes(const TensorView& tensor, int64_t row_begin, int64_t row_count, const ByteVisitor& visit) const;
 
-  // Lets go of the pages of bytes that visit_bytes() gave.
+  // Releases the pages of bytes that visit_bytes() passed on.
   void release_bytes(std::span<const uint8_t> bytes) const;
 
-  // The files that it is, or could be, read from: all in a folder, and those that it has elsewhere.
+  // The files that it is, or could be, read from: all in a folder, and those elsewhere.
   Result<std::vector<std::filesystem::path>> input_files() const;
 
   // Changes when a file of the checkpoint does: names, sizes and times of all files that are read, and config.json's
-  // bytes. The same for a folder that was moved. Weights are not read for it.
+  // bytes. Unchanged if the folder is moved. Does not read weights.
   uint64_t fingerprint() const { return fingerprint_; }
   // The same for a copy with other times, such as a second download: the configurations' bytes, names and sizes of all
   // files, and a sample of their bytes.
@@ -93,7 +93,7 @@ class Checkpoint {
   Status read_texts(const CheckpointOptions& options);
   Status find_name();
   void resolve_tokens();
-  // The file that these bytes are in; null if in none.
+  // The file that contains these bytes; null if none does.
   const MappedFile* file_of(std::span<const uint8_t> bytes) const;
   void add_to_fingerprint(std::string_view bytes);
   Status add_file_to_fingerprint(const std::filesystem::path& path);
@@ -105,8 +105,8 @@ class Checkpoint {
   TokenizerConfig tokenizer_config_;
   std::optional<std::filesystem::path> tokenizer_path_;
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, size_t, std::less<>> tensors_;  // To the index of its file.
-  std::unique_ptr<const Container> container_;          // Instead of the two above: weights that are not safetensors.
+  std::map<std::string, size_t, std::less<>> tensors_;  // Tensor names to file indices.
+  std::unique_ptr<const Container> container_;          // Weights that are not safetensors; replaces the two above.
   uint64_t fingerprint_ = 0xcbf29ce484222325u;
   uint64_t identity_ = 0xcbf29ce484222325u;
 };

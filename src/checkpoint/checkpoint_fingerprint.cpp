@@ -1,4 +1,4 @@
-// What tells one checkpoint from another.
+// Identifies a checkpoint.
 #include <algorithm>
 #include <fstream>
 #include <system_error>
@@ -20,8 +20,8 @@ uint64_t hash_more(uint64_t hash, std::string_view bytes) {
   return hash;
 }
 
-// A few blocks of a file, evenly spread, its first and last bytes among them: what tells two trainings of one model
-// apart without reading gigabytes.
+// A few blocks of a file, evenly spread, including its first and last bytes: tells two trainings of one model apart
+// without reading gigabytes.
 Result<std::string> sample_of(const fs::path& path, uint64_t size) {
   constexpr uint64_t kBlock = 4096, kBlocks = 16;
   std::ifstream file(path, std::ios::binary);
@@ -31,7 +31,7 @@ Result<std::string> sample_of(const fs::path& path, uint64_t size) {
     file.clear();
     file.seekg(static_cast<std::streamoff>(last / (kBlocks - 1) * i + (i + 1 == kBlocks ? last % (kBlocks - 1) : 0)));
     file.read(block.data(), static_cast<std::streamsize>(kBlock));
-    // A shorter sample would be that of another checkpoint.
+    // A shorter sample would identify another checkpoint.
     if (file.gcount() != static_cast<std::streamsize>(std::min(size, kBlock))) {
       return io_error("{}: cannot be read; look after the disk that it is on", path.string());
     }

@@ -1,4 +1,4 @@
-// The tokenizer of a checkpoint, wherever that has it.
+// Loads a checkpoint's tokenizer, wherever it is stored.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// From what is inside the checkpoint (GGUF), or from the files beside its weights. Nothing if there is neither.
+// From inside the checkpoint (GGUF), or from the files next to its weights. Nothing if there is neither.
 Result<std::optional<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint);
 
 }  // namespace tandem

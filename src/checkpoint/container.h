@@ -1,5 +1,5 @@
-// What a checkpoint comes down to that is not a hub's folder: weights under the hub's names, and what a hub's
-// configuration files would say. Each reader below makes one; Checkpoint turns it into what everybody else sees.
+// The common form of checkpoints that are not hub folders: weights under the hub's names, and the content of a hub's
+// configuration files. Each reader below makes one; Checkpoint presents it to everyone else.
 #pragma once
 
 #include <filesystem>
@@ -23,22 +23,22 @@ struct Container {
   std::vector<MappedFile> files;
   std::map<std::string, StoredTensor, std::less<>> tensors;
   Json config;              // config.json
-  std::string config_what;  // Where that comes from, for errors: "params.json".
+  std::string config_what;  // Its source, for errors: "params.json".
   GenerationConfig generation;
   TokenizerConfig tokenizer_config;
   std::optional<std::filesystem::path> tokenizer_path;  // A file of its own, in its own format.
-  // Makes the text of a tokenizer.json from what is inside; empty if nothing is. Reads from `files`.
+  // Makes the text of a tokenizer.json from what is inside; empty if there is none. Reads from `files`.
   std::function<Result<std::string>()> tokenizer_json;
   std::vector<std::filesystem::path> other_files;  // Small ones that were read too.
 
-  // Checks and adds a weight. Errors name the file (`what`) and what that calls the weight.
+  // Checks and adds a weight. Errors name the file (`what`) and the file's own name for the weight.
   Status add(std::string name, StoredTensor tensor, std::string_view what, std::string_view own_name);
 };
 
-// Meta's own: a folder with params.json, consolidated.00.pth and perhaps further parts, and tokenizer.model.
+// Meta's own format: a folder with params.json, consolidated.00.pth and perhaps further parts, and tokenizer.model.
 Result<Container> open_meta(const std::filesystem::path& folder);
 
-// llama2.c's training checkpoint (a dictionary with "model" and "model_args"), perhaps with tokenizer.bin beside it.
+// llama2.c's training checkpoint (a dictionary with "model" and "model_args"), perhaps with tokenizer.bin next to it.
 Result<Container> open_llama2c(const std::filesystem::path& file);
 
 // A GGUF file.

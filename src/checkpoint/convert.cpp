@@ -33,7 +33,7 @@ __attribute__((target("avx,f16c"))) void convert_f16_to_f32_f16c(const uint8_t* 
 }
 
 bool has_f16c() {
-  // Clang 14's __builtin_cpu_supports does not know f16c; that of avx asks the system too.
+  // Clang 14's __builtin_cpu_supports does not know f16c; its check for avx covers the operating system.
   static const bool has = [] {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
     return __builtin_cpu_supports("avx") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
@@ -44,8 +44,8 @@ bool has_f16c() {
 
 }  // namespace
 
-// Moves exponent and mantissa into place and corrects the two ends of the range with selects, so that the compiler can
-// vectorize. A subnormal gets the exponent of 2^-14, and that much subtracted: exact, and without float subnormals,
+// Moves exponent and mantissa into place and corrects both ends of the range with selects, so that the compiler can
+// vectorize. A subnormal gets the exponent of 2^-14, which is then subtracted: exact, and without float subnormals,
 // which some threads flush to zero.
 void convert_f16_to_f32_portable(const uint8_t* source, float* out, size_t count) {
   for (size_t i = 0; i < count; ++i) {
@@ -75,7 +75,7 @@ int64_t tensor_rows(const TensorView& tensor) { return tensor.shape.empty() ? 1 
 
 int64_t tensor_row_size(const TensorView& tensor) {
   if (tensor.shape.size() < 2) return 1;
-  // Dimensions whose product does not fit can only stand beside a 0 in the first.
+  // Dimensions whose product overflows can only occur with a 0 in the first.
   return static_cast<int64_t>(element_count(std::span(tensor.shape).subspan(1)).value_or(0));
 }
 

@@ -1,4 +1,4 @@
-// Checkpoint weights as floats. Sources may be unaligned, as tensors in safetensors files are.
+// Converts checkpoint weights to floats. Sources may be unaligned, as tensors in safetensors files are.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct TensorView {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::span<const uint8_t> bytes;
-  // Set where the file has it in another form (stored_tensor.h): there are no bytes to look at then, and the functions
-  // below are the way to read it. `dtype` is f32.
+  // Set if the file stores it in another form (stored_tensor.h): `bytes` is empty then, and the functions below read
+  // it. `dtype` is f32.
   const StoredTensor* stored = nullptr;
 };
 
@@ -31,10 +31,10 @@ int64_t tensor_row_size(const TensorView& tensor);
 // Rows [row_begin, row_begin + row_count) of an f32, f16 or bf16 tensor. `out` must have exactly their size.
 Status read_rows_f32(const TensorView& tensor, int64_t row_begin, int64_t row_count, std::span<float> out);
 
-// All of a tensor: for norms, biases and other small ones.
+// A whole tensor: for norms, biases and other small ones.
 Result<std::vector<float>> read_tensor_f32(const TensorView& tensor);
 
-// The loops underneath. `source` has count * 2 bytes at any alignment.
+// The underlying loops. `source` has count * 2 bytes at any alignment.
 void convert_f16_to_f32(const uint8_t* source, float* out, size_t count);
 void convert_f16_to_f32_portable(const uint8_t* source, float* out, size_t count);
 void convert_bf16_to_f32(const uint8_t* source, float* out, size_t count);

@@ -1,4 +1,4 @@
-// What a file is by its first bytes, for errors that say more than "wrong format".
+// Recognizes a file by its first bytes, for errors that say more than "wrong format".
 #pragma once
 
 #include <cstdint>

@@ -25,15 +25,15 @@ bool is_hub_weights(const std::string& name) {
          name.starts_with("pytorch_model.");
 }
 
-Result<CheckpointPlace> locate_file(const fs::path& path) {
+Result<CheckpointLocation> locate_file(const fs::path& path) {
   TANDEM_ASSIGN(const MappedFile file, MappedFile::open(path));
   const std::string extension = path.extension().string(), name = path.filename().string();
-  if (looks_like_gguf(file.bytes()) || extension == ".gguf") return CheckpointPlace{CheckpointKind::kGguf, path};
+  if (looks_like_gguf(file.bytes()) || extension == ".gguf") return CheckpointLocation{CheckpointKind::kGguf, path};
   if (is_meta_part(name)) {
-    return CheckpointPlace{CheckpointKind::kMeta, parent_folder(path)};
+    return CheckpointLocation{CheckpointKind::kMeta, parent_folder(path)};
   }
   if (extension == ".pt" || extension == ".pth" || looks_like_zip(file.bytes())) {
-    return CheckpointPlace{CheckpointKind::kLlama2c, path};
+    return CheckpointLocation{CheckpointKind::kLlama2c, path};
   }
   return invalid_argument(
       "{}: this is a file, but neither GGUF nor llama2.c's .pt; give the checkpoint's folder, the one with config.json",
@@ -59,7 +59,7 @@ Result<Contents> list(const fs::path& folder, const std::string& config_name) {
     const fs::path path = folder / name;
     const std::string extension = path.extension().string();
     const bool is_config = name == config_name || name == "params.json";
-    // A link that leads nowhere matters only if something would be read there.
+    // A dangling link matters only if something would be read from it.
     if (!is_config && !is_hub_weights(name) && !is_meta_part(name) && extension != ".gguf" && extension != ".pt") {
       continue;
     }
@@ -81,8 +81,8 @@ Result<Contents> list(const fs::path& folder, const std::string& config_name) {
   return contents;
 }
 
-Result<CheckpointPlace> only_one(const fs::path& folder, CheckpointKind kind, const std::vector<fs::path>& files) {
-  if (files.size() == 1) return CheckpointPlace{kind, files[0]};
+Result<CheckpointLocation> only_one(const fs::path& folder, CheckpointKind kind, const std::vector<fs::path>& files) {
+  if (files.size() == 1) return CheckpointLocation{kind, files[0]};
   return invalid_argument("{}: the folder has {} checkpoints; give one of them, such as {}", folder.string(),
                           files.size(), printable_name(files[0].filename().string()));
 }
@@ -96,7 +96,7 @@ bool is_checkpoint_file(const fs::path& path) {
   return file.ok() && (looks_like_gguf(file->bytes()) || looks_like_zip(file->bytes()));
 }
 
-Result<CheckpointPlace> locate_checkpoint(const fs::path& path, const std::string& config_name) {
+Result<CheckpointLocation> locate_checkpoint(const fs::path& path, const std::string& config_name) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) return not_found("{}: no such folder or file", path.string());
@@ -108,10 +108,10 @@ Result<CheckpointPlace> locate_checkpoint(const fs::path& path, const std::strin
   if (contents.is_empty) {
     return not_found("{}: the folder is empty; download the checkpoint into it", path.string());
   }
-  const CheckpointPlace hub{CheckpointKind::kHub, path};
+  const CheckpointLocation hub{CheckpointKind::kHub, path};
   if (contents.has_config && (contents.has_hub_weights || contents.gguf.empty())) return hub;
-  if (contents.has_hub_weights) return hub;  // Says what is missing.
-  if (contents.has_meta_weights || contents.has_params) return CheckpointPlace{CheckpointKind::kMeta, path};
+  if (contents.has_hub_weights) return hub;  // Reports what is missing.
+  if (contents.has_meta_weights || contents.has_params) return CheckpointLocation{CheckpointKind::kMeta, path};
   if (!contents.gguf.empty()) return only_one(path, CheckpointKind::kGguf, contents.gguf);
   if (!contents.llama2c.empty() && !contents.has_config) {
     return only_one(path, CheckpointKind::kLlama2c, contents.llama2c);

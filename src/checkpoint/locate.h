@@ -10,16 +10,16 @@ namespace tandem {
 
 enum class CheckpointKind { kHub, kMeta, kLlama2c, kGguf };
 
-struct CheckpointPlace {
+struct CheckpointLocation {
   CheckpointKind kind = CheckpointKind::kHub;
-  std::filesystem::path path;  // The folder of a hub's or Meta's, the file of the others.
+  std::filesystem::path path;  // The folder of a hub's or Meta's checkpoint, the file of the others.
 };
 
-// Files go by their first bytes and their endings. A folder is a hub's if it has `config_name`, but for one that has no
-// weights of a hub's and a single GGUF file instead.
-Result<CheckpointPlace> locate_checkpoint(const std::filesystem::path& path, const std::string& config_name);
+// Files are recognized by their first bytes and extensions. A folder is a hub's if it has `config_name`, unless it has
+// no hub weights and a single GGUF file instead.
+Result<CheckpointLocation> locate_checkpoint(const std::filesystem::path& path, const std::string& config_name);
 
-// Whether a path is a file that begins as a checkpoint in one file does (GGUF, torch.save()). Never an error.
+// Whether a path is a file that begins like a single-file checkpoint (GGUF, torch.save()). Never an error.
 bool is_checkpoint_file(const std::filesystem::path& path);
 
 }  // namespace tandem

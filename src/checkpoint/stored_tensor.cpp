@@ -35,7 +35,7 @@ void decode_q8_0(const uint8_t* block, float* out) {
   for (size_t i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(static_cast<int8_t>(block[2 + i]));
 }
 
-// A scale, then 16 bytes: the low halves are elements 0 to 15, the high halves 16 to 31, both with 8 for zero.
+// A scale, then 16 bytes: the low nibbles are elements 0 to 15, the high nibbles 16 to 31, both offset by 8.
 void decode_q4_0(const uint8_t* block, float* out) {
   const float scale = load_f16(block);
   for (size_t i = 0; i < 16; ++i) {
@@ -44,9 +44,9 @@ void decode_q4_0(const uint8_t* block, float* out) {
   }
 }
 
-// 256 numbers of six bits with 32 for zero: 128 bytes of low four bits, 64 of high two, 16 signed scales (one for
-// sixteen elements), and a scale for these. Each half of the block holds four runs of 32 elements: the low bits of
-// runs 0 and 2 share bytes, as do those of 1 and 3; the high bits of all four share a byte.
+// 256 six-bit numbers offset by 32: 128 bytes of low four bits, 64 of high two, 16 signed scales (one per sixteen
+// elements), and a scale for these. Each half of the block holds four runs of 32 elements: the low bits of runs 0 and 2
+// share bytes, as do those of 1 and 3; the high bits of all four share a byte.
 void decode_q6_k(const uint8_t* block, float* out) {
   const uint8_t* low = block;
   const uint8_t* high = block + 128;
@@ -74,7 +74,7 @@ void decode_block(WeightEncoding encoding, const uint8_t* block, float* out) {
   }
 }
 
-// The row of the file that is row `row` of a hub's tensor.
+// The file's row for row `row` of the hub's tensor.
 int64_t stored_row(const StoredTensor& tensor, int64_t row) {
   if (tensor.interleaved_heads == 0) return row;
   const int64_t head_rows = tensor.rows() / tensor.interleaved_heads;
@@ -83,7 +83,7 @@ int64_t stored_row(const StoredTensor& tensor, int64_t row) {
   return head * head_rows + 2 * pair + second;
 }
 
-// `count` rows of the file, one after another.
+// `count` consecutive rows of the file.
 void read_run(const StoredTensor& tensor, int64_t row, int64_t count, float* out) {
   const uint64_t row_size = tensor.row_size();
   const auto parts = static_cast<int64_t>(tensor.parts.size());
@@ -178,7 +178,7 @@ Status StoredTensor::check() const {
     if (along % static_cast<int64_t>(parts.size()) != 0) return bad();
   }
   const uint64_t per_part = *elements / parts.size();
-  // Blocks never cross from one row into the next.
+  // Blocks never cross row boundaries.
   const uint64_t run = shape.size() < 2 ? per_part : row_size() / (parts_axis == 1 ? parts.size() : 1);
   const auto run_bytes = encoded_bytes(encoding, run);
   const auto bytes = run_bytes ? checked_mul(*run_bytes, per_part / run) : std::nullopt;

@@ -184,9 +184,9 @@ class GgufParser {
       return corrupt("{}: key \"{}\" has the unknown type {}", what_, printable_name(key), value.type);
     }
     if (value.type == kString) {
-      value.bytes = reader_.take(reader_.u64());
+      value.bytes = reader_.read_bytes(reader_.u64());
     } else if (value.type != kArray) {
-      value.bytes = reader_.take(kValueTypes[value.type].bytes);
+      value.bytes = reader_.read_bytes(kValueTypes[value.type].bytes);
     } else {
       value.element_type = reader_.u32();
       value.count = reader_.u64();

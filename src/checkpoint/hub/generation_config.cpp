@@ -24,7 +24,7 @@ Result<GenerationConfig> GenerationConfig::from_json(const Json& json, std::stri
     return corrupt("{}: temperature is {}, but must not be negative", what, *config.temperature);
   }
   if (config.top_k && *config.top_k > INT32_MAX) return corrupt("{}: top_k is too large", what);
-  if (config.top_k && *config.top_k < 0) config.top_k = 0;  // Some writers switch it off with -1.
+  if (config.top_k && *config.top_k < 0) config.top_k = 0;  // Some writers disable it with -1.
   if (config.top_p && *config.top_p > 1)
     return corrupt("{}: top_p is {}, but must not be above 1", what, *config.top_p);
   if (config.min_p && (*config.min_p < 0 || *config.min_p > 1)) {

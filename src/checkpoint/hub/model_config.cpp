@@ -12,8 +12,8 @@
 namespace tandem {
 namespace {
 
-// Far above any model there is; products of two of them fit an int64, and a graph of that size is still refused
-// before memory is.
+// Far above any existing model; products of two of them fit an int64, and a graph of that size is still refused before
+// memory runs out.
 constexpr int64_t kMaxHidden = 1'000'000;
 constexpr int64_t kMaxIntermediate = 10'000'000;
 constexpr int64_t kMaxLayers = 10'000;
@@ -22,8 +22,8 @@ constexpr int64_t kMaxHeadDim = 65'536;
 constexpr int64_t kMaxVocab = 10'000'000;
 constexpr int64_t kMaxPositions = INT32_MAX;
 
-// Keys that change training, saving or sampling, but not the forward pass of a decoder. Keys that Hugging Face's own
-// code for a family reads nowhere are here too.
+// Keys that affect training, saving or sampling, but not the forward pass of a decoder. Keys that Hugging Face's own
+// code for a family never reads are here too.
 constexpr std::string_view kHarmless[] = {
     "_attn_implementation",
     "_attn_implementation_autoset",
@@ -175,7 +175,7 @@ Status read_layers(ConfigReader& reader, ModelConfig& config) {
   if (!(*eps >= 0 && *eps < 1)) return corrupt("{}: a norm epsilon of {} makes no sense", what, *eps);
   config.norm_eps = *eps;
 
-  // Gemma has both names, and the second is the one that counts.
+  // Gemma has both names, and the first is the one that counts.
   for (const char* key : {"hidden_activation", "hidden_act", "activation_function"}) {
     TANDEM_ASSIGN(const auto act, reader.string({key}));
     if (act && config.hidden_act.empty()) config.hidden_act = *act;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMaxTrainedPositions = INT32_MAX;
 
-// What stands at the top of the file rather than in a rope object.
+// Settings at the top of the file rather than in a rope object.
 struct TopLevel {
   std::optional<double> theta;
   std::optional<double> partial_rotary_factor;
@@ -25,7 +25,7 @@ Status check_factors(const std::vector<double>& factors, std::string_view key, s
   return ok_status();
 }
 
-// A scaling without its numbers would be a silent wrong result.
+// A scaling without its parameters would silently give wrong results.
 Status check_complete(const RopeConfig& rope, std::string_view what) {
   const auto need = [&](bool there, std::string_view key) -> Status {
     if (there) return ok_status();

@@ -21,7 +21,7 @@ struct DTypeRow {
   std::optional<DType> dtype;
 };
 
-// Every type of the format, so that sizes can be checked even of tensors we cannot use.
+// Every type of the format, so that sizes can be checked even for tensors that we cannot use.
 constexpr std::array<DTypeRow, 22> kDTypes = {{
     {"F32", 32, DType::kF32},
     {"F16", 16, DType::kF16},
@@ -52,8 +52,8 @@ const DTypeRow* find_dtype(std::string_view name) {
   return it == kDTypes.end() ? nullptr : &*it;
 }
 
-// Takes the header's JSON event by event. Building a document first would lose duplicate keys (the last one wins) and
-// cost many times the header's size in memory.
+// Handles the header's JSON event by event. Building a document first would lose duplicate keys (the last one wins) and
+// take many times the header's size in memory.
 class HeaderHandler {
  public:
   HeaderHandler(std::string_view what, SafetensorsHeader& header) : what_(what), header_(header) {}
@@ -61,7 +61,7 @@ class HeaderHandler {
   std::optional<Error> take_error() { return std::move(error_); }
 
   bool null() {
-    // A writer without metadata may say so.
+    // A writer without metadata may write null.
     if (state_ == State::kTop && in_metadata_) return true;
     return scalar("null");
   }
@@ -173,7 +173,7 @@ class HeaderHandler {
     return fail(corrupt("{}: tensor \"{}\": {}", what_, printable_name(entry_.name), problem));
   }
 
-  // A value that is not what this place needs. Fields that we do not know are skipped, as other readers do.
+  // A value of the wrong type for its position. Unknown fields are skipped, as in other readers.
   bool scalar(std::string_view found) {
     if (state_ == State::kSkip || (state_ == State::kEntry && field_ == Field::kOther)) return true;
     return misplaced(found);
@@ -263,7 +263,7 @@ Status check_entry(SafetensorsEntry& entry, uint64_t data_size, std::string_view
   return ok_status();
 }
 
-// The ranges, in order, must follow each other from the first byte to the last.
+// The ranges, in order, must be contiguous from the first byte to the last.
 Status check_layout(const std::vector<SafetensorsEntry>& entries, uint64_t data_size, std::string_view what) {
   uint64_t covered = 0;
   const SafetensorsEntry* previous = nullptr;
@@ -326,7 +326,7 @@ Result<SafetensorsHeader> parse_safetensors(std::span<const uint8_t> file, std::
     return corrupt("{}: the header does not begin with '{{'; this is not a safetensors file", what);
   }
 
-  // The JSON parser takes a NUL for the end, and would not look at what follows.
+  // The JSON parser takes a NUL for the end, and would ignore what follows.
   if (const size_t nul = json.find('\0'); nul != std::string_view::npos) {
     return corrupt("{}: the header is not valid JSON (at byte {})", what, nul);
   }

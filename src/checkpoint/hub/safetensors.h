@@ -1,4 +1,4 @@
-// Safetensors files: the header, checked in full before anything is used, and the mapped data behind it.
+// Safetensors files: the header, fully checked before anything is used, and the mapped data after it.
 //
 // The format: eight bytes that hold the header's length (little endian), the header (a JSON object of tensor names to
 // dtype, shape and byte range, perhaps with a "__metadata__" object of strings), then the data. The ranges must cover
@@ -50,7 +50,7 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   // Null if there is no such tensor.
   const SafetensorsEntry* find(std::string_view name) const;
-  // The tensor's bytes; not aligned to anything.
+  // The tensor's bytes; without any alignment.
   std::span<const uint8_t> bytes(const SafetensorsEntry& entry) const;
   const MappedFile& file() const { return file_; }
 
@@ -62,7 +62,7 @@ class SafetensorsFile {
   std::vector<uint32_t> by_name_;  // Indices of entries, sorted by name.
 };
 
-// A name from a file, fit for an error message: control characters escaped, and cut if it is absurdly long.
+// A name from a file, safe for an error message: control characters escaped, and cut if it is absurdly long.
 std::string printable_name(std::string_view name);
 
 }  // namespace tandem

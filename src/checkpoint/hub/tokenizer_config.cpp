@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// A token is a string, or an object with its content and how it matches.
+// A token is a string, or an object with its content and matching options.
 Result<std::optional<std::string>> read_token(const Json& json, const char* key, std::string_view what) {
   const auto it = json.find(key);
   if (it == json.end() || it->is_null()) return std::optional<std::string>();
@@ -19,7 +19,7 @@ Result<std::optional<std::string>> read_token(const Json& json, const char* key,
   return corrupt("{}: key \"{}\" should be a string or an object with \"content\"", what, key);
 }
 
-// Nothing that is of another form is an error here: it only means that a template cannot ask for it.
+// Values of another form are no errors here: a template just cannot ask for them.
 std::string other_special_tokens(const Json& json) {
   Json tokens = Json::object();
   const auto text_of = [](const Json& token) -> const Json* {
@@ -85,7 +85,7 @@ Result<TokenizerConfig> TokenizerConfig::from_json(const Json& json, std::string
   config.special_tokens = other_special_tokens(json);
   TANDEM_ASSIGN(config.add_bos_token, reader.boolean({"add_bos_token"}));
   TANDEM_ASSIGN(config.add_eos_token, reader.boolean({"add_eos_token"}));
-  // "No limit" is written as 10^30, which no integer holds.
+  // "No limit" is written as 10^30, which does not fit an integer.
   TANDEM_ASSIGN(const auto max_length, reader.number({"model_max_length"}));
   if (max_length && *max_length >= 1 && *max_length <= INT32_MAX) {
     config.model_max_length = static_cast<int64_t>(*max_length);

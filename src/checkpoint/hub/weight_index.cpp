@@ -10,7 +10,7 @@
 namespace tandem {
 
 Result<std::map<std::string, std::string>> parse_weight_map(std::string_view text, std::string_view what) {
-  // A document would silently keep the last of two equal keys, so they are counted while it is parsed.
+  // A document would silently keep the last of duplicate keys, so they are counted while parsing.
   std::set<std::string> keys;
   std::optional<std::string> duplicate;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
@@ -21,7 +21,7 @@ Result<std::map<std::string, std::string>> parse_weight_map(std::string_view tex
     }
     return true;
   };
-  TANDEM_TRY(parse_json(text, what).status());  // Says what is wrong, and bounds the nesting.
+  TANDEM_TRY(parse_json(text, what).status());  // Reports what is wrong, and bounds the nesting.
   const Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
   if (duplicate) return corrupt("{}: \"{}\" is there twice", what, printable_name(*duplicate));
   const auto weight_map = json.is_object() ? json.find("weight_map") : json.end();
@@ -35,7 +35,7 @@ Result<std::map<std::string, std::string>> parse_weight_map(std::string_view tex
                      shard.type_name());
     }
     const std::string file = shard.get<std::string>();
-    // A downloaded index must not reach outside of its folder.
+    // A downloaded index must not reach outside its folder.
     if (file.empty() || file == "." || file.find("..") != std::string::npos ||
         file.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
       return corrupt("{}: tensor \"{}\" is said to be in \"{}\", which is no file name in this folder", what,

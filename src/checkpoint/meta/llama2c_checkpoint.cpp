@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxTextBytes = 1000;
 
-// model_args as JSON; what is neither number, text, truth nor None is passed over, as no argument is.
+// model_args as JSON; values other than numbers, text, booleans and None are skipped, as no argument has them.
 Json to_json(const PickleTree& tree, const PickleValue& dict) {
   using Kind = PickleValue::Kind;
   Json json = Json::object();
@@ -35,7 +35,7 @@ Json to_json(const PickleTree& tree, const PickleValue& dict) {
   return json;
 }
 
-// Its own, or one of the usual kinds.
+// llama2.c's own, or one of the usual kinds.
 Status find_tokenizer(const fs::path& folder, Container& container) {
   for (const char* name : {"tokenizer.bin", "tokenizer.json", "tokenizer.json.gz", "tokenizer.model"}) {
     if (container.tokenizer_path) break;

@@ -11,9 +11,9 @@ namespace tandem {
 namespace {
 
 enum class Cut {
-  kCopied,     // Each part has all of it.
-  kRows,       // Parts have some of the rows each (Meta: column parallel).
-  kColumns,    // Parts have some of the columns each (Meta: row parallel).
+  kCopied,     // Every part has all of it.
+  kRows,       // Each part has some of the rows (Meta: column parallel).
+  kColumns,    // Each part has some of the columns (Meta: row parallel).
   kEmbedding,  // Columns up to Llama 2, rows from Llama 3 on.
 };
 
@@ -39,13 +39,13 @@ constexpr MetaName kMetaLayerNames[] = {
     {"ffn_norm.weight", "post_attention_layernorm.weight", Cut::kCopied},
 };
 
-// Frequencies and masks, which are made anew.
+// Frequencies and masks, which are recomputed.
 bool is_made_anew(std::string_view name) {
   return name == "rope.freqs" || name.ends_with(".rope.freqs") || name == "freqs_cos" || name == "freqs_sin" ||
          name == "freqs_cis" || name.ends_with(".attention.mask");
 }
 
-// The row of a name, and the hub's name; no row for a name that is not known, which stays as it is.
+// The table row of a name, and the hub's name; no row for an unknown name, which stays as it is.
 std::pair<const MetaName*, std::string> find_name(std::string_view name) {
   for (const MetaName& row : kMetaTopNames) {
     if (name == row.meta) return {&row, std::string(row.hub)};
@@ -94,7 +94,7 @@ Result<LlamaParams> read_params(const Json& json, std::string_view what) {
   TANDEM_ASSIGN(const auto kv_heads, reader.size({"n_kv_heads"}, 65'536));
   params.kv_heads = kv_heads.value_or(params.heads);
   TANDEM_ASSIGN(params.vocab_size, reader.integer({"vocab_size"}));
-  if (params.vocab_size && *params.vocab_size <= 0) params.vocab_size.reset();  // -1: as many as the tokenizer has.
+  if (params.vocab_size && *params.vocab_size <= 0) params.vocab_size.reset();  // -1: the tokenizer's size.
   TANDEM_ASSIGN(const auto eps, reader.positive({"norm_eps"}));
   TANDEM_ASSIGN(const auto theta, reader.positive({"rope_theta"}));
   TANDEM_ASSIGN(const auto scaled, reader.boolean({"use_scaled_rope"}));
@@ -103,7 +103,7 @@ Result<LlamaParams> read_params(const Json& json, std::string_view what) {
   params.norm_eps = eps.value_or(params.norm_eps);
   params.rope_theta = theta.value_or(params.rope_theta);
   params.scaled_rope = scaled.value_or(false);
-  // The width of the MLP is what its weights have; these are how it was once computed.
+  // The width of the MLP is taken from its weights; these only say how it was computed.
   for (const char* key : {"multiple_of", "ffn_dim_multiplier", "hidden_dim", "dropout", "max_batch_size"}) {
     reader.ignore(key);
   }
@@ -111,7 +111,7 @@ Result<LlamaParams> read_params(const Json& json, std::string_view what) {
   return params;
 }
 
-// params.json does not say how many positions a model was trained for; these are the generations' numbers.
+// params.json does not say how many positions a model was trained for; these are the numbers of each generation.
 int64_t context_of(const LlamaParams& params) {
   if (params.max_seq_len) return *params.max_seq_len;
   if (params.scaled_rope) return 131072;               // Llama 3.1 and later
@@ -120,7 +120,7 @@ int64_t context_of(const LlamaParams& params) {
   return 4096;                                         // Llama 2
 }
 
-// Llama 3.1 stretches the rope by 8. The two small models of Llama 3.2 stretch it by 32, which no key says.
+// Llama 3.1 scales the rope by 8. The two small models of Llama 3.2 scale it by 32, which no key says.
 double rope_factor_of(const LlamaParams& params) {
   if (params.rope_factor) return *params.rope_factor;
   const bool is_1b = params.dim == 2048 && params.layers == 16, is_3b = params.dim == 3072 && params.layers == 28;
@@ -148,7 +148,7 @@ Json make_config(const LlamaParams& params, const Json& given, int64_t vocab_siz
                               {"high_freq_factor", 4.0},
                               {"original_max_position_embeddings", 8192}};
   }
-  // Llama 3's vocabulary has its own; before it, sentencepiece's usual ones.
+  // Llama 3's vocabulary has its own ids; earlier ones have sentencepiece's usual ones.
   if (vocab_size >= 128'000) {
     config["bos_token_id"] = 128000;
     config["eos_token_id"] = {128001, 128008, 128009};
@@ -162,7 +162,7 @@ Json make_config(const LlamaParams& params, const Json& given, int64_t vocab_siz
   return config;
 }
 
-// All parts of one weight, put together.
+// Joins all parts of one weight.
 Result<StoredTensor> join(std::string_view name, Cut cut, int64_t dim, const std::vector<TorchTensors>& shards,
                           std::string_view what) {
   const TorchTensor& first = shards[0].at(std::string(name));
@@ -195,7 +195,7 @@ Result<StoredTensor> join(std::string_view name, Cut cut, int64_t dim, const std
   return tensor;
 }
 
-// Whether the head is the embedding itself, not a copy.
+// Whether the LM head is the embedding itself, not a copy.
 bool is_same_data(const StoredTensor& a, const StoredTensor& b) {
   return a.encoding == b.encoding && a.shape == b.shape && a.parts_axis == b.parts_axis &&
          std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(),

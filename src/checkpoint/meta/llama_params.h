@@ -1,5 +1,5 @@
-// What Meta's Llama code and its offspring (llama2.c) call things: params.json, weights' names, and how a model is cut
-// for several devices.
+// The conventions of Meta's Llama code and its derivatives (llama2.c): params.json, tensor names, and how a model is
+// split across devices.
 #pragma once
 
 #include <map>

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMaxParamsBytes = 1u << 20;
 constexpr int kMaxParts = 1000;
 
-// NN of consolidated.NN.pth; -1 for another name.
+// NN of consolidated.NN.pth; -1 for any other name.
 int part_number(const std::string& name) {
   constexpr std::string_view kBegin = "consolidated.", kEnd = ".pth";
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() <= kBegin.size() + kEnd.size()) return -1;
@@ -75,7 +75,7 @@ Result<Container> open_meta(const fs::path& folder) {
   }
   TANDEM_TRY(add_llama(params, params_path.string(), shards, folder.string(), container));
   container.other_files.push_back(params_path);
-  // Llama 2's downloads have it beside the models' folders.
+  // Llama 2's downloads have it next to the models' folders.
   for (const fs::path& path :
        {folder / "tokenizer.json", folder / "tokenizer.model", folder / ".." / "tokenizer.model"}) {
     if (container.tokenizer_path) break;

@@ -13,12 +13,12 @@ namespace tandem {
 namespace {
 
 constexpr uint8_t kMaxProtocol = 5;
-constexpr size_t kMaxValues = 500'000;  // A checkpoint has some ten per tensor.
+constexpr size_t kMaxValues = 500'000;  // A checkpoint has about ten per tensor.
 constexpr size_t kMaxKeyBytes = 64;     // Of a storage; they are numbers.
 constexpr size_t kMaxPickledRank = 16;
 constexpr size_t kMaxGlobalBytes = 200;
 
-// All that a pickle may name. Anything else could be code.
+// Everything that a pickle may name. Anything else could be code.
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor";
 constexpr std::string_view kRebuildTensorV2 = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
@@ -71,7 +71,7 @@ class PickleMachine {
         }
         return ok_status();
       }
-      case 0x95: reader_.skip(8); return ok_status();  // FRAME: how the writer cut its buffers.
+      case 0x95: reader_.skip(8); return ok_status();  // FRAME: how the writer split its buffers.
       case 'N': return push({.kind = Kind::kNone});
       case 0x88: return push({.kind = Kind::kBool, .integer = 1});
       case 0x89: return push({.kind = Kind::kBool});
@@ -132,7 +132,7 @@ class PickleMachine {
     return top;
   }
 
-  // All values above the last mark, which goes away.
+  // Pops all values above the last mark, and the mark.
   Result<std::vector<uint32_t>> pop_mark() {
     if (marks_.empty()) return underflow();
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
@@ -155,18 +155,18 @@ class PickleMachine {
 
   Status long_number() {
     const uint8_t size = reader_.u8();
-    const auto bytes = reader_.take(size);
+    const auto bytes = reader_.read_bytes(size);
     if (size > 8) return unsupported("{}: the pickle has a whole number of {} bytes; 8 are the most", what_, size);
     uint64_t value = 0;
     for (size_t i = 0; i < bytes.size(); ++i) value |= uint64_t{bytes[i]} << (8 * i);
-    // Two's complement of as many bytes as there are.
+    // Two's complement in as many bytes as there are.
     if (!bytes.empty() && bytes.size() < 8 && (bytes.back() & 0x80u) != 0) value |= ~uint64_t{0} << (8 * bytes.size());
     return push({.kind = Kind::kInteger, .integer = static_cast<int64_t>(value)});
   }
 
   double big_endian_double() {
     uint64_t bits = 0;
-    for (const uint8_t byte : reader_.take(8)) bits = bits << 8 | byte;
+    for (const uint8_t byte : reader_.read_bytes(8)) bits = bits << 8 | byte;
     return std::bit_cast<double>(bits);
   }
 
@@ -247,7 +247,7 @@ class PickleMachine {
   Status global() {
     const std::string module = line();
     const std::string name = line();
-    if (!reader_.ok()) return ok_status();  // The caller sees it.
+    if (!reader_.ok()) return ok_status();  // The caller checks.
     return function(module + "." + name);
   }
 
@@ -329,7 +329,7 @@ class PickleMachine {
     return push(std::move(value));
   }
 
-  // Sets attributes. A state_dict carries versions of its modules so, which nobody here needs.
+  // Sets attributes. A state_dict stores the versions of its modules this way, which are not needed here.
   Status build() {
     TANDEM_TRY(pop().status());
     if (height() == 0) return underflow();
@@ -359,7 +359,7 @@ const PickleValue* PickleTree::find(const PickleValue& dict, std::string_view ke
   const PickleValue* found = nullptr;
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const PickleValue& name = values_[dict.items[i]];
-    if (name.kind == Kind::kString && name.text == key) found = &values_[dict.items[i + 1]];  // The last one counts.
+    if (name.kind == Kind::kString && name.text == key) found = &values_[dict.items[i + 1]];  // The last one wins.
   }
   return found;
 }

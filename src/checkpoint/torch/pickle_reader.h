@@ -1,12 +1,12 @@
-// Pickles as torch.save() writes them for dictionaries of tensors and numbers, read without running anything in them.
+// Pickles as torch.save() writes them for dictionaries of tensors and numbers, read without executing anything in them.
 //
 // A pickle is a program for a small stack machine that may call any Python function. Here it can make only
 // dictionaries, lists, tuples, strings, numbers, booleans, None, and torch's tensors (which are descriptions: a
 // storage's name, an offset, a shape). Every other opcode, and every function or class that is not on the list of
 // pickle_reader.cpp, is refused by its name; nothing is ever imported or called.
 //
-// Values are nodes in a flat list that point at each other by index, as a pickle may share them: there is no recursion,
-// and memory is bounded by the pickle's own size.
+// Values are nodes in a flat list that refer to each other by index, because a pickle may share them: there is no
+// recursion, and memory is bounded by the pickle's own size.
 #pragma once
 
 #include <cstdint>
@@ -53,9 +53,9 @@ class PickleTree {
 
   const PickleValue& root() const { return values_[root_]; }
   const PickleValue& at(uint32_t index) const { return values_[index]; }
-  // The value under a string key of a dictionary; null if it is absent, or `dict` is none.
+  // The value of a string key of a dictionary; null if it is absent, or `dict` is not a dictionary.
   const PickleValue* find(const PickleValue& dict, std::string_view key) const;
-  // A readable name of a value's type, for errors: "a list".
+  // A readable type name of a value, for errors: "a list".
   static std::string_view kind_name(PickleValue::Kind kind);
 
  private:

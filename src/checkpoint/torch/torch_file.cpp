@@ -14,7 +14,7 @@ namespace {
 struct StorageType {
   std::string_view name;
   uint64_t bytes;
-  std::optional<DType> dtype;  // Of those that can be weights.
+  std::optional<DType> dtype;  // For types that can be weights.
 };
 
 constexpr StorageType kStorageTypes[] = {
@@ -24,8 +24,8 @@ constexpr StorageType kStorageTypes[] = {
     {"BoolStorage", 1, {}},
 };
 
-// Whether elements follow each other in the order of their indices. The stride of a dimension of one element means
-// nothing, and neither does any stride of an empty tensor.
+// Whether elements are stored in the order of their indices. The stride of a dimension of one element is irrelevant,
+// and so is any stride of an empty tensor.
 bool is_contiguous(const PickleValue& tensor) {
   uint64_t expected = 1;
   for (size_t i = tensor.shape.size(); i-- > 0;) {
@@ -40,7 +40,7 @@ bool is_contiguous(const PickleValue& tensor) {
 
 Status check_byte_order(const TorchArchive& archive, std::string_view what) {
   const auto it = archive.members.find(archive.prefix + "byteorder");
-  if (it == archive.members.end()) return ok_status();  // Before torch 2.1: little endian, but for exotic machines.
+  if (it == archive.members.end()) return ok_status();  // Before torch 2.1: little endian, except on exotic machines.
   const std::string_view order(reinterpret_cast<const char*>(it->second.data()), it->second.size());
   if (order == "little") return ok_status();
   return unsupported("{}: the numbers in this file are {} endian; only little endian ones can be read", what,

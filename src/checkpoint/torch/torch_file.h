@@ -1,5 +1,5 @@
 // Files of torch.save(): a zip archive with a pickle (data.pkl) that describes the tensors and a member for each
-// storage. Tensors' bytes are used where they lie. Nothing in the file is executed (pickle_reader.h).
+// storage. Tensor bytes are used in place. Nothing in the file is executed (pickle_reader.h).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct TorchTensor {
   std::span<const uint8_t> bytes;
 };
 
-// The archive's parts, apart from where its bytes come from.
+// The parts of the archive, independent of where its bytes come from.
 struct TorchArchive {
   PickleTree tree;
   ZipMembers members;
@@ -33,9 +33,9 @@ struct TorchArchive {
 
   static Result<TorchArchive> parse(std::span<const uint8_t> file, std::string_view what);
 
-  // A float tensor that lies in one piece; others are refused, naming it. `what` names the file.
+  // A contiguous float tensor; others are refused by name. `what` names the file.
   Result<TorchTensor> tensor(const PickleValue& value, std::string_view name, std::string_view what) const;
-  // All tensors of a dictionary, by name. A value that is no tensor is refused.
+  // All tensors of a dictionary, by name. Values other than tensors are refused.
   Result<std::map<std::string, TorchTensor>> tensors(const PickleValue& dict, std::string_view what) const;
 };
 

@@ -29,7 +29,7 @@ struct Directory {
   uint64_t offset = 0;
 };
 
-// The end record is the last thing in the file but for a comment, which says its length itself.
+// The end record is the last thing in the file except for a comment, whose length it contains.
 std::optional<uint64_t> find_end(std::span<const uint8_t> file) {
   if (file.size() < kEndSize) return std::nullopt;
   const uint64_t last = file.size() - kEndSize;
@@ -87,14 +87,14 @@ struct Member {
   uint64_t header = 0;
 };
 
-// Fields that do not fit 32 bits stand in an extra field, in this order, and only those.
+// Fields that do not fit 32 bits are in an extra field, in this order, and only those.
 bool read_zip64_extra(std::span<const uint8_t> extra, Member& member) {
   const bool wants = member.size == 0xffffffff || member.stored_size == 0xffffffff || member.header == 0xffffffff;
   if (!wants) return true;
   ByteReader reader(extra);
   while (reader.ok() && reader.left() >= 4) {
     const uint16_t id = reader.u16(), size = reader.u16();
-    const auto field = reader.take(size);
+    const auto field = reader.read_bytes(size);
     if (!reader.ok() || id != kZip64Extra) continue;
     ByteReader values(field);
     for (uint64_t* value : {&member.size, &member.stored_size, &member.header}) {
@@ -118,7 +118,7 @@ Result<Member> read_central_header(ByteReader& reader, std::string_view what) {
   reader.skip(2 + 2 + 4);
   member.header = reader.u32();
   member.name = reader.text(name_size);
-  const auto extra = reader.take(extra_size);
+  const auto extra = reader.read_bytes(extra_size);
   reader.skip(comment_size);
   if (!reader.ok() || signature != kCentralHeader) {
     return corrupt("{}: the directory of this zip archive is damaged; download the file again", what);

@@ -88,7 +88,7 @@ struct MetaModel {
   const Checkpoint& hub;
   int64_t parts = 1;
   bool embedding_by_rows = false;  // As Llama 3 cuts it.
-  bool share_head = false;         // The head is the embedding's own storage.
+  bool share_lm_head = false;      // The head is the embedding's own storage.
   std::string storage = "FloatStorage";
 
   std::string write(int64_t part, const std::function<void(std::string&, TorchTensorSpec&)>& edit = {}) const {
@@ -103,7 +103,7 @@ struct MetaModel {
       if (cut == 'c') values = cut_cols(values, shape[1], part, parts), shape[1] /= parts;
       TorchTensorSpec spec{.shape = shape, .data = float_bytes(values), .storage = storage};
       if (storage != "FloatStorage") spec.data = half_bytes(values, storage == "BFloat16Storage");
-      if (name == "tok_embeddings.weight" || (name == "output.weight" && share_head)) spec.key = "embedding";
+      if (name == "tok_embeddings.weight" || (name == "output.weight" && share_lm_head)) spec.key = "embedding";
       if (edit) edit(name, spec);
       if (!name.empty()) items.push_back({name, writer.tensor(spec)});
     };
@@ -112,7 +112,7 @@ struct MetaModel {
     add("tok_embeddings.weight", "model.embed_tokens.weight", embedding_by_rows ? 'r' : 'c');
     add("norm.weight", "model.norm.weight", ' ');
     if (!tied) add("output.weight", "lm_head.weight", 'r');
-    if (tied && share_head) add("output.weight", "model.embed_tokens.weight", embedding_by_rows ? 'r' : 'c');
+    if (tied && share_lm_head) add("output.weight", "model.embed_tokens.weight", embedding_by_rows ? 'r' : 'c');
     for (int64_t i = 0; i < config.num_layers; ++i) {
       const std::string to = "layers." + std::to_string(i) + ".", from = "model.layers." + std::to_string(i) + ".";
       add(to + "attention.wq.weight", from + "self_attn.q_proj.weight", 'r', config.num_heads);
