@@ -1,4 +1,4 @@
-// A tokenizer for checkpoints whose words mean nothing: one token per byte, and ChatML's three special ones.
+// A tokenizer for checkpoints with random weights: one token per byte, and ChatML's three special ones.
 #pragma once
 
 #include <cstdint>

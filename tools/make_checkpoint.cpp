@@ -1,5 +1,5 @@
-// tandem-make-checkpoint: a checkpoint of a given shape with random weights, for tests and measurements of speed and
-// memory. What it says makes no sense.
+// tandem-make-checkpoint: makes a checkpoint of a given shape with random weights, for tests and measurements of speed
+// and memory. Its output is gibberish.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -35,7 +35,7 @@ std::vector<Tensor> tensors_of(const Shape& s) {
   const int64_t q = s.heads * s.head_dim;
   const int64_t kv = s.kv_heads * s.head_dim;
   std::vector<Tensor> tensors;
-  // A sum over n inputs keeps its size if the weights' deviation is 1 / sqrt(n).
+  // A sum over n inputs keeps its magnitude if the weights' standard deviation is 1 / sqrt(n).
   const auto matrix = [&](const std::string& name, int64_t out, int64_t in) {
     tensors.push_back({name + ".weight", {out, in}, 0, 1 / std::sqrt(static_cast<double>(in))});
   };
@@ -69,18 +69,19 @@ std::vector<Tensor> tensors_of(const Shape& s) {
   return tensors;
 }
 
-// Well mixed bits of a counter, so that any element can be made on its own, by any thread.
+// Well-mixed bits of a counter, so that any thread can make any element on its own.
 inline uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
 
-// The sum of four uniform numbers: near enough to a normal distribution, and one mix() per element.
+// The sum of four uniform numbers: close enough to a normal distribution, and one mix() per element.
 template <typename Store>
 void fill(const Tensor& tensor, uint64_t stream, uint64_t begin, uint64_t end, Store store) {
   const float mean = static_cast<float>(tensor.mean);
-  const float scale = static_cast<float>(tensor.deviation * std::sqrt(3.0) / 65536.0);  // The sum's deviation.
+  const float scale =
+      static_cast<float>(tensor.deviation * std::sqrt(3.0) / 65536.0);  // Standard deviation of the sum.
   for (uint64_t i = begin; i < end; ++i) {
     const uint64_t bits = mix(stream + i * 0x9e3779b97f4a7c15u);
     const int32_t sum =
@@ -123,7 +124,7 @@ class Writer {
         pool_(options.threads),
         buffer_(static_cast<size_t>(pool_.size()) * kChunk * element_size_) {}
 
-  // One safetensors file. `first` is the number of its first tensor among all of the model's.
+  // One safetensors file. `first` is the index of its first tensor among all of the model's.
   Status write(const fs::path& path, std::span<const Tensor> tensors, uint64_t first) {
     TANDEM_ASSIGN(AtomicFile file, AtomicFile::create(path));
     TANDEM_TRY(write_header(file, tensors));
@@ -391,7 +392,7 @@ Result<RandomCheckpointResult> write_random_checkpoint(const fs::path& folder, c
                            {"top_k", 20},
                            {"top_p", 0.9}};
   TANDEM_TRY(write_file_atomically(folder / "generation_config.json", dump_json(generation, 2)));
-  // Last: a folder with a config.json is whole.
+  // Last: a folder with a config.json is complete.
   TANDEM_TRY(write_file_atomically(folder / "config.json", dump_json(config_json(options, tokenizer), 2)));
   return result;
 }

@@ -1,4 +1,4 @@
-// Writes a checkpoint of any shape with random weights, as a hub would have it. Weights are made and written piece by
+// Writes a checkpoint of any shape with random weights, laid out as on a hub. Weights are made and written piece by
 // piece: memory stays at a few MB, whatever the model's size.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Shape {
   bool tied = true;
   double rope_theta = 10000.0;
   double norm_eps = 1e-6;
-  bool llama3_rope = false;  // Llama 3.1's scaling of the frequencies.
+  bool llama3_rope = false;  // Llama 3.1's frequency scaling.
 };
 
 struct NamedShape {
@@ -36,17 +36,17 @@ struct NamedShape {
   Shape shape;
 };
 
-// The shapes that --shape knows.
+// The shapes known to --shape.
 const std::vector<NamedShape>& known_shapes();
 
 struct RandomCheckpointOptions {
   Shape shape;
   DType dtype = DType::kBF16;
-  uint64_t shard_size = 5'000'000'000;  // Bytes of weights in a file, at most (but a tensor is never split).
+  uint64_t shard_size = 5'000'000'000;  // Largest size of a file's weights in bytes (but a tensor is never split).
   uint64_t seed = 1;
   int threads = 0;                  // 0: one per core.
-  std::filesystem::path tokenizer;  // Empty: a tokenizer of bytes is written.
-  bool overwrite = false;           // Otherwise a folder that has a checkpoint is refused.
+  std::filesystem::path tokenizer;  // Empty: a byte tokenizer is written.
+  bool overwrite = false;           // Otherwise a folder with a checkpoint is refused.
 };
 
 struct RandomCheckpointResult {
@@ -55,7 +55,7 @@ struct RandomCheckpointResult {
   int files = 0;  // Of weights.
 };
 
-// Calls progress(bytes done, bytes in all) now and then. Stops with kCancelled, and without half-written files, once
+// Calls progress(bytes done, total bytes) from time to time. Stops with kCancelled, without half-written files, once
 // `cancel` is true.
 Result<RandomCheckpointResult> write_random_checkpoint(const std::filesystem::path& folder,
                                                        const RandomCheckpointOptions& options,

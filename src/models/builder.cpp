@@ -97,7 +97,7 @@ class Builder {
     const int64_t half = graph_.at(frequency).shape[0];
     const TensorId cos = activation(name + ".cos", half), sin = activation(name + ".sin", half);
     std::vector<TensorId> inputs = {positions_, frequency};
-    // A sequence that never gets longer than the limit needs one half of the table only.
+    // A sequence that never exceeds the limit needs only one half of the table.
     const RopeTable& table = plan_.rope_tables[i];
     if (!table.long_inverse_frequency.empty() && graph_.context > table.limit) {
       inputs = {rope_rows(table.limit), frequency, vector(name + ".long_inverse_frequency")};
@@ -158,7 +158,7 @@ class Builder {
     return linear(inner, layer + "down", plan_.mlp_bias);
   }
 
-  // A branch joins the residual stream, through its own norm and factor where the family has them.
+  // Adds a branch to the residual stream, through its own norm and factor if the family has them.
   TensorId joined(TensorId x, TensorId branch, const std::string& part, std::string_view post_norm) {
     if (!post_norm.empty()) branch = norm(branch, part + "post_norm", part + "post_norm.out");
     branch = scaled(branch, plan_.residual_factor, part + "scaled");
@@ -180,7 +180,7 @@ class Builder {
   }
 
   void draw_logits(TensorId x) {
-    TensorId y = linear(x, "head", plan_.family->head_bias);
+    TensorId y = linear(x, "head", plan_.family->lm_head_bias);
     y = scaled(y, plan_.logits_factor, "head.scaled");
     if (plan_.logits_softcap > 0.0f) {
       y = op(OpKind::kSoftcap, {y}, "head.capped", width(y), {.factor = plan_.logits_softcap});

@@ -36,8 +36,8 @@ const std::vector<FamilySpec>& table() {
          .window = WindowKind::kBySwitch,
          .default_head_dim = 128});
 
-    // Gemma 1: norms multiply by 1 + w, the embedding is scaled, and the activation is gelu by its tanh formula, also
-    // where an old config.json calls it "gelu".
+    // Gemma 1: norms multiply by 1 + w, the embedding is scaled, and the activation is gelu by its tanh formula, even
+    // if an old config.json calls it "gelu".
     list.push_back({.name = "gemma",
                     .architectures = {"GemmaForCausalLM"},
                     .model_types = {"gemma"},
@@ -148,7 +148,7 @@ const std::vector<FamilySpec>& table() {
                     .default_theta = 2e6,
                     .no_rope_interval = 4});
 
-    // CodeGen and CodeGen2: attention and MLP side by side behind one LayerNorm.
+    // CodeGen and CodeGen2: attention and MLP in parallel after one LayerNorm.
     list.push_back({.name = "codegen",
                     .architectures = {"CodeGenForCausalLM"},
                     .model_types = {"codegen"},
@@ -164,7 +164,7 @@ const std::vector<FamilySpec>& table() {
                     .qkv = QkvKind::kBlocked,
                     .mlp = MlpKind::kPlain,
                     .mlp_bias = BiasKind::kAlways,
-                    .head_bias = true,
+                    .lm_head_bias = true,
                     .rope_interleaved = true,
                     .activation = Activation::kGeluTanh});
     return list;

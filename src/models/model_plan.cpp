@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// Gemma 3: every sixth layer sees all positions, where config.json does not say otherwise.
+// Gemma 3: every sixth layer sees all positions, unless config.json says otherwise.
 constexpr int64_t kWindowPattern = 6;
 
 std::string supported_architectures() {
@@ -91,7 +91,7 @@ class Planner {
         break;
     }
     if (family_->qkv == QkvKind::kBlocked) {
-      // CodeGen2's small models were made for 8 machines; a head_dim in config.json is the only sign of it.
+      // CodeGen2's small models were trained on 8 machines; a head_dim in config.json is the only sign of it.
       plan_.codegen_blocks = config_.head_dim_given ? 8 : 4;
       if (plan_.heads % plan_.codegen_blocks != 0 || plan_.kv_heads != plan_.heads) {
         return corrupt("config.json: {} heads do not go into CodeGen's {} blocks", plan_.heads, plan_.codegen_blocks);
@@ -119,7 +119,7 @@ class Planner {
     return ok_status();
   }
 
-  // The number, or the family's default where config.json does not have the key at all (null is no number).
+  // The number, or the family's default if config.json lacks the key (null is not a number).
   double number(const char* key, const std::optional<double>& given, double otherwise) const {
     return given.value_or(config_.raw.contains(key) ? 0.0 : otherwise);
   }

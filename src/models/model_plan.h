@@ -1,4 +1,4 @@
-// A model with every default settled: what the builder draws, and where each number comes from in the checkpoint.
+// A model with every default resolved: what the builder draws, and where each number comes from in the checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,14 @@
 
 namespace tandem {
 
-// Rows [row_begin, row_begin + rows) of a tensor of the checkpoint.
+// Rows [row_begin, row_begin + rows) of a checkpoint tensor.
 struct SourcePiece {
   std::string tensor;
   int64_t row_begin = 0;
   int64_t rows = 0;
 };
 
-// A weight matrix by its canonical name ("layers.3.mlp.down"), as pieces of the checkpoint that stand one under
-// another.
+// A weight matrix by its canonical name ("layers.3.mlp.down"), as pieces of the checkpoint stacked vertically.
 struct WeightSource {
   std::string name;
   int64_t rows = 0;
@@ -27,19 +26,19 @@ struct WeightSource {
   std::vector<SourcePiece> pieces;
 };
 
-// A row of numbers: a piece of a tensor, or (rotary frequencies) numbers made here.
+// A vector: a piece of a tensor, or (rotary frequencies) computed numbers.
 struct VectorSource {
   std::string name = {};
   int64_t length = 0;
-  std::string tensor = {};  // Empty: `values` has them.
+  std::string tensor = {};  // Empty: see `values`.
   int64_t begin = 0;
   std::vector<float> values = {};
 };
 
 struct RopeTable {
   std::vector<float> inverse_frequency;  // One per rotated pair.
-  float factor = 1.0f;                   // What cos and sin are multiplied by.
-  // Sequences of more than `limit` tokens have these instead, at all their positions. Empty: all sequences are alike.
+  float factor = 1.0f;                   // Multiplied with cos and sin.
+  // Sequences of more than `limit` tokens use these instead, at all positions. Empty: the length makes no difference.
   std::vector<float> long_inverse_frequency = {};
   int64_t limit = 0;
 };
@@ -78,14 +77,14 @@ struct ModelPlan {
   std::vector<WeightSource> weights;
   std::vector<VectorSource> vectors;
   int64_t parameters = 0;
-  std::vector<std::string> warnings;  // For the user: what was passed over.
+  std::vector<std::string> warnings;  // For the user: what was ignored.
 
   const WeightSource* find_weight(std::string_view name) const;
   const VectorSource* find_vector(std::string_view name) const;
 };
 
-// Settles the plan and checks that the checkpoint has every tensor in the right shape, and none that is not used.
-// What no family or the builder can do is refused by name.
+// Resolves the plan and checks that the checkpoint has every tensor in the right shape, and no unused ones. Models that
+// no family or the builder supports are refused by name.
 Result<ModelPlan> plan_model(const Checkpoint& checkpoint);
 
 }  // namespace tandem

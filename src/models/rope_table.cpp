@@ -37,8 +37,8 @@ Status scale_llama3(const RopeConfig& rope, std::vector<double>& frequency) {
   return ok_status();
 }
 
-// Phi: each frequency has a divisor of its own, one set for short sequences and one for long ones. cos and sin are
-// stretched at every length.
+// Phi: each frequency has its own divisor, one set for short sequences and one for long ones. cos and sin are scaled at
+// every length.
 Status scale_longrope(const RopeConfig& rope, int64_t max_positions, const std::vector<double>& frequency,
                       std::vector<double>& scaled, std::vector<double>& long_scaled, RopeTable& table) {
   if (rope.short_factor.size() != frequency.size() || rope.long_factor.size() != frequency.size()) {

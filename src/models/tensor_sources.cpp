@@ -55,7 +55,7 @@ class SourceCollector {
     return ok_status();
   }
 
-  // Parts of one fused linear layer, in the order of their rows.
+  // Parts of one fused linear layer, in row order.
   Status add_fused(const std::string& from, std::span<const std::pair<std::string, int64_t>> parts, int64_t cols,
                    bool with_bias) {
     int64_t total = 0;
@@ -69,7 +69,8 @@ class SourceCollector {
     return ok_status();
   }
 
-  // CodeGen's projections, made for training on several machines: a block for each, and in it the rows of q, v and k.
+  // CodeGen's projections, laid out for training on several machines: one block per machine, with the rows of q, v and
+  // k.
   Status add_blocked(const std::string& from, const std::string& prefix, int64_t rows, int64_t cols) {
     const int64_t blocks = plan_.codegen_blocks;
     TANDEM_TRY(view(from + ".weight", {3 * rows, cols}).status());
@@ -143,21 +144,21 @@ class SourceCollector {
 
   Status collect_sources() {
     const TensorNames& names = family_->names;
-    const std::string embedding(names.embedding), head(names.head);
+    const std::string embedding(names.embedding), lm_head(names.lm_head);
     TANDEM_TRY(add_weight("embedding", embedding, 0, plan_.vocab_size, plan_.vocab_size, plan_.hidden_size));
     for (int64_t i = 0; i < static_cast<int64_t>(plan_.layers.size()); ++i) TANDEM_TRY(collect_layer(i));
     TANDEM_TRY(add_norm("final_norm", std::string(names.final_norm), plan_.hidden_size));
-    // A tied model reads its head from the embedding, even where a file has both.
-    const std::string head_tensor = plan_.tied ? embedding : head + ".weight";
-    TANDEM_TRY(add_weight("head", head_tensor, 0, plan_.vocab_size, plan_.vocab_size, plan_.hidden_size));
-    if (plan_.tied) used_.insert(head + ".weight");
-    if (family_->head_bias) {
-      TANDEM_TRY(add_vector("head.bias", head + ".bias", 0, plan_.vocab_size, plan_.vocab_size));
+    // A tied model reads its LM head from the embedding, even if a file has both.
+    const std::string lm_head_tensor = plan_.tied ? embedding : lm_head + ".weight";
+    TANDEM_TRY(add_weight("head", lm_head_tensor, 0, plan_.vocab_size, plan_.vocab_size, plan_.hidden_size));
+    if (plan_.tied) used_.insert(lm_head + ".weight");
+    if (family_->lm_head_bias) {
+      TANDEM_TRY(add_vector("head.bias", lm_head + ".bias", 0, plan_.vocab_size, plan_.vocab_size));
     }
     return ok_status();
   }
 
-  // A tensor that nothing reads means that the maths would not be the model's.
+  // A tensor that nothing reads would mean that we compute a different model.
   Status check_all_used() const {
     for (const std::string& name : checkpoint_.names()) {
       if (!used_.contains(name) && !is_ignorable(name)) {

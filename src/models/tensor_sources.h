@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-// Fills weights, vectors and parameters of a plan whose sizes and layers are settled. The checkpoint must have every
-// tensor in the right shape, and none that is not used.
+// Fills weights, vectors and parameters of a plan whose sizes and layers are resolved. The checkpoint must have every
+// tensor in the right shape, and no unused ones.
 Status collect_sources(const Checkpoint& checkpoint, ModelPlan& plan);
 
 }  // namespace tandem

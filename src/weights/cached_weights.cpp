@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// What the interpreter reads at a time.
+// Rows that the interpreter reads at a time.
 constexpr int64_t kBlockRows = 32;
 
 }  // namespace

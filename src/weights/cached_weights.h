@@ -1,4 +1,4 @@
-// Weights that are dear to make, kept once they have been made.
+// A cache for weights that are expensive to compute.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@ struct WeightShape {
   int64_t cols = 0;
 };
 
-// Another provider's rows, kept as floats in blocks from the first time that one of them is asked for. Searching for
-// the scales of a quantized weight costs far more than multiplying with it, and decoding reads every weight for every
-// token. What does not fit the limit is asked for anew each time.
+// Caches another provider's rows as floats, in blocks, from their first use on. Searching for the scales of a quantized
+// weight costs far more than multiplying with it, and decoding reads every weight for every token. What exceeds the
+// limit is requested anew each time.
 class CachedWeights final : public WeightProvider {
  public:
   static constexpr uint64_t kDefaultLimit = uint64_t{1} << 30;
@@ -37,7 +37,7 @@ class CachedWeights final : public WeightProvider {
  private:
   struct Block {
     std::once_flag once;
-    std::vector<float> values;  // Empty: not kept.
+    std::vector<float> values;  // Empty: not cached.
     Status status;
   };
   struct Entry {
@@ -46,7 +46,7 @@ class CachedWeights final : public WeightProvider {
     std::unique_ptr<Block[]> blocks;
   };
 
-  // Fills the block, if the limit allows it.
+  // Fills the block, if the limit allows.
   void fill(std::string_view name, const Entry& entry, int64_t block) const;
 
   const WeightProvider& source_;

@@ -84,7 +84,7 @@ void CheckpointWeights::release_rows(const WeightSource& source, int64_t row_beg
         checkpoint_.release_rows(*tensor, first, count);
         return ok_status();
       });
-  (void)ignored;  // Rows that cannot be found have no pages to let go of.
+  (void)ignored;  // Rows that cannot be found have no pages to release.
 }
 
 }  // namespace tandem

@@ -15,11 +15,11 @@ class CheckpointWeights final : public WeightProvider {
   Status read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const override;
   Result<std::vector<float>> read_vector(std::string_view name) const override;
 
-  // Calls visit with the checkpoint's bytes that a weight or a vector is made from, a few MB at a time, and lets go of
-  // their pages after it.
+  // Calls visit with the checkpoint bytes that a weight or a vector is made from, a few MB at a time, and releases
+  // their pages afterwards.
   Status visit_source(std::string_view name, const Checkpoint::ByteVisitor& visit) const;
 
-  // Lets go of the pages of these rows.
+  // Releases the pages of these rows.
   void release_rows(const WeightSource& source, int64_t row_begin, int64_t rows) const;
 
  private:

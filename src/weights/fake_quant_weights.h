@@ -1,4 +1,4 @@
-// A model's weights as a recipe would leave them, in floats: what the fake-quantized reference computes with.
+// A model's weights as a recipe quantizes them, in floats: what the fake-quantized reference computes with.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace tandem {
 
-// Quantizes the rows that are asked for and gives back the values they stand for. Rows are independent, so nothing is
-// kept: memory stays small, and every read costs the search for scales again.
+// Quantizes the requested rows and returns the dequantized values. Rows are independent, so nothing is cached: memory
+// stays small, and every read repeats the search for scales.
 class FakeQuantWeights final : public WeightProvider {
  public:
-  // Both must outlive it. `columns` tells the width of a weight.
+  // Both must outlive it. `columns` returns the width of a weight.
   FakeQuantWeights(const WeightProvider& source, const Recipe& recipe,
                    std::function<int64_t(std::string_view name)> columns)
       : source_(source), recipe_(recipe), columns_(std::move(columns)), inline_pool_(1) {}
@@ -25,7 +25,7 @@ class FakeQuantWeights final : public WeightProvider {
   const WeightProvider& source_;
   const Recipe& recipe_;
   std::function<int64_t(std::string_view)> columns_;
-  mutable ThreadPool inline_pool_;  // Of one thread: readers are threads already.
+  mutable ThreadPool inline_pool_;  // One thread: the readers are threads already.
 };
 
 }  // namespace tandem

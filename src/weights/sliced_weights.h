@@ -1,5 +1,5 @@
-// Rows of a weight by name: "layers.0.attention.q[64:128]" are the rows 64 to 127 of "layers.0.attention.q". Passes
-// that split a projection into heads name the parts so.
+// Rows of a weight by name: "layers.0.attention.q[64:128]" are rows 64 to 127 of "layers.0.attention.q". Passes that
+// split a projection into heads name the parts this way.
 #pragma once
 
 #include <charconv>
@@ -26,7 +26,7 @@ inline SliceName parse_slice(std::string_view name) {
   return slice;
 }
 
-// Another provider's weights, slices of them too. It must outlive this.
+// Another provider's weights and slices of them. It must outlive this.
 class SlicedWeights final : public WeightProvider {
  public:
   explicit SlicedWeights(const WeightProvider& source) : source_(source) {}

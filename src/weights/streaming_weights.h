@@ -1,4 +1,4 @@
-// A checkpoint's weights, let go of as soon as they are read: for what passes through all of them once.
+// A checkpoint's weights, released as soon as they are read: for a single pass over all of them.
 #pragma once
 
 #include "weights/checkpoint_weights.h"

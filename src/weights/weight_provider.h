@@ -1,4 +1,4 @@
-// Where the interpreter gets its numbers: a checkpoint, quantized weights, or an artifact.
+// Where the interpreter reads its weights from: a checkpoint, quantized weights, or an artifact.
 #pragma once
 
 #include <cstdint>
