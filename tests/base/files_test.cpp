@@ -59,8 +59,8 @@ TEST(AtomicFile, WithoutCommitNothingIsLeftAndTheOldFileStays) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
-// A link that lies where a temporary file might be written must not lead us to somebody's file.
-TEST(AtomicFile, WritesThroughNoLink) {
+// A link where a temporary file might be written must not lead to somebody else's file.
+TEST(AtomicFile, NeverWritesThroughALink) {
   const TempFolder folder;
   write_file(folder / "victim", std::string_view("precious"));
   fs::create_symlink(folder / "victim", folder / "out.partial");
@@ -114,7 +114,7 @@ TEST(AtomicFile, TemporaryNamesDifferAndAreKnown) {
   }
 }
 
-TEST(AtomicFile, WhatAppearsMeanwhileStays) {
+TEST(AtomicFile, AFileThatAppearsMeanwhileStays) {
   const TempFolder folder;
   auto file = AtomicFile::create(folder / "out");
   ASSERT_TRUE(file.ok());
@@ -149,7 +149,7 @@ TEST(AtomicFile, TheTemporaryFileMayBeElsewhere) {
   EXPECT_TRUE(fs::is_empty(folder / "work"));
 }
 
-TEST(AtomicFile, MovingTakesTheFileAlong) {
+TEST(AtomicFile, MovingTransfersTheFile) {
   const TempFolder folder;
   auto file = AtomicFile::create(folder / "out");
   ASSERT_TRUE(file.ok());
@@ -194,7 +194,7 @@ TEST(AtomicFile, AlignsWithZeros) {
   EXPECT_EQ(std::count(bytes.begin() + 1, bytes.end(), 0), 16383);
 }
 
-TEST(AtomicFile, SaysWhatIsWrong) {
+TEST(AtomicFile, ReportsWhatIsWrong) {
   const TempFolder folder;
   const auto nowhere = AtomicFile::create(folder / "absent/out");
   ASSERT_FALSE(nowhere.ok());
@@ -209,7 +209,7 @@ TEST(AtomicFile, SaysWhatIsWrong) {
     EXPECT_NE(refused.error().message.find(path.string()), std::string::npos) << refused.error().message;
   }
 
-  // A folder that appears meanwhile: renaming fails, and the temporary file goes away.
+  // A folder that appears meanwhile: renaming fails, and the temporary file is removed.
   auto file = AtomicFile::create(folder / "taken");
   ASSERT_TRUE(file.ok());
   fs::create_directories(folder / "taken/inside");
@@ -260,7 +260,7 @@ TEST(OutputPath, RefusesWhatWouldBeLost) {
   EXPECT_EQ(message(folder / "theirs", rules), "");
   EXPECT_EQ(message(folder / "link", rules), "");
 
-  // What is no file is not replaced by force either.
+  // Force does not replace what is not a file.
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_NE(message(folder / "pipe", rules).find("pipe"), std::string::npos);
   for (const fs::path& path : {fs::path("/dev/null"), fs::path("/dev/full"), folder.path(), folder / "", fs::path()}) {
@@ -270,7 +270,7 @@ TEST(OutputPath, RefusesWhatWouldBeLost) {
   EXPECT_NE(message(folder / "theirs/out", rules), "");
 }
 
-TEST(OutputPath, IsNoInputByAnyName) {
+TEST(OutputPath, RefusesAnInputUnderAnyName) {
   const TempFolder folder;
   write_file(folder / "in", std::string_view("data"));
   fs::create_symlink("in", folder / "link");
@@ -319,7 +319,7 @@ TEST(MappedFile, MovesAndAssigns) {
   EXPECT_EQ(text_of(moved), "second");
 }
 
-TEST(MappedFile, RefusesWhatIsNoFile) {
+TEST(MappedFile, RefusesWhatIsNotAFile) {
   const TempFolder folder;
   const auto missing = MappedFile::open(folder / "missing");
   ASSERT_FALSE(missing.ok());
@@ -337,7 +337,7 @@ TEST(MappedFile, RefusesWhatIsNoFile) {
   ASSERT_FALSE(directory.ok());
   EXPECT_EQ(directory.error().code, ErrorCode::kInvalidArgument);
 
-  // Must not wait for somebody to write into it.
+  // Must not block until somebody writes to it.
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   const auto pipe = MappedFile::open(folder / "pipe");
   ASSERT_FALSE(pipe.ok());
@@ -358,7 +358,7 @@ TEST(MappedFile, ReleasedPagesComeBack) {
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(text_of(*file), content);
   file->release(file->bytes().subspan(5, 90'000));
-  file->release(file->bytes().subspan(5, 10));  // Less than a page: nothing to let go of.
+  file->release(file->bytes().subspan(5, 10));  // Less than a page: nothing to release.
   EXPECT_EQ(text_of(*file), content);
 }
 
@@ -376,7 +376,7 @@ TEST(ReadTextFile, UpToALimit) {
 
 // ---- regular_file_exists ----
 
-TEST(RegularFileExists, TellsAbsenceFromNotKnowing) {
+TEST(RegularFileExists, DistinguishesAbsenceFromFailure) {
   const TempFolder folder;
   write_file(folder / "file", std::string_view("x"));
   fs::create_symlink(folder / "file", folder / "link");

@@ -26,7 +26,7 @@ TEST(FindText, FindsWhatTheStandardLibraryFinds) {
   }
 }
 
-// By comparing at each place this would take hours.
+// Comparing at each position would take hours.
 TEST(FindText, TakesLinearTime) {
   const std::string text(20'000'000, 'a');
   const std::string wanted = std::string(10'000'000, 'a') + "b";

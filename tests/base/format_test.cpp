@@ -76,7 +76,7 @@ TEST(Format, JoinsAndAppends) {
   EXPECT_EQ(out, "a1");
 }
 
-// A text that is no literal is not checked by the compiler.
+// The compiler cannot check a text that is not a literal.
 TEST(Format, LeavesWhatHasNoValueAsItIs) {
   const FormatValue one(1);
   std::string out;

@@ -30,7 +30,7 @@ TEST(ParseJson, BrokenTextIsAnErrorThatNamesTheSource) {
 
 TEST(ParseJson, DepthIsBounded) {
   EXPECT_TRUE(parse_json(nested(256, '[', ']'), "x").ok());
-  // Deep enough to run out of stack where somebody recurses.
+  // Deep enough to overflow the stack of any recursion.
   for (const int depth : {257, 1'000'000}) {
     const auto closed = parse_json(nested(depth, '[', ']'), "x");
     ASSERT_FALSE(closed.ok());
@@ -51,7 +51,7 @@ TEST(ParseJson, ObjectsOfManyObjectsTakeLinearTime) {
   for (int i = 0; i < 200'000; ++i) text += "\"k" + std::to_string(i) + "\":{\"a\":[1]},";
   const auto start = std::chrono::steady_clock::now();
   const Json json = parse(text + "\"last\":{}}");
-  // Quadratic, it took minutes.
+  // Quadratic time took minutes.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   EXPECT_EQ(json.size(), 200'001u);
   EXPECT_EQ(json["k777"]["a"][0], 1);
@@ -62,7 +62,7 @@ TEST(ParseJson, BuildsWhatTheTextSays) {
   EXPECT_EQ(parse(text), Json::parse(text));
   EXPECT_EQ(parse("[]"), Json::array());
   EXPECT_EQ(parse(" \"s\" "), Json("s"));
-  EXPECT_EQ(parse(R"({"a":1,"a":{"b":2}})")["a"]["b"], 2);  // The last one counts.
+  EXPECT_EQ(parse(R"({"a":1,"a":{"b":2}})")["a"]["b"], 2);  // The last one wins.
 }
 
 // A few megabytes of brackets would fill gigabytes.

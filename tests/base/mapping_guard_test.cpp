@@ -1,5 +1,5 @@
-// Files that change or shrink while they are mapped. What installs a signal handler, or may end the process, runs in a
-// process of its own.
+// Files that change or shrink while they are mapped. Tests that install a signal handler, or may end the process, run
+// in a process of their own.
 #include "tandem/mapping_guard.h"
 
 #include <fcntl.h>
@@ -65,7 +65,7 @@ TEST(MappedFileCheck, NoticesEveryChangeOfTheFile) {
   make_file(folder);
   {
     const MappedFile file = map(path);
-    make_file(folder);  // The same size; time goes on in steps, so it is moved by hand.
+    make_file(folder);  // The same size; the clock has a coarse resolution, so the time is set by hand.
     fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
     expect_changed(file);
   }
@@ -120,7 +120,7 @@ TEST(MappingGuard, TruncatedPartsReadAsZerosAndTheCheckFails) {
                 mapped->release(mapped->bytes());
                 if (read_byte(*mapped, 5000) != 0 || mapped->check().ok()) return 4;
               }
-              // Also when the file looks as it did, and others are not concerned.
+              // Even if the file looks as before; other files are not affected.
               make_file(folder);
               if (file.check().ok() || !other.check().ok() || read_byte(other, kSize - 1) != 'x') return 5;
               const MappedFile again = map(path);
@@ -129,7 +129,7 @@ TEST(MappingGuard, TruncatedPartsReadAsZerosAndTheCheckFails) {
             "0");
 }
 
-TEST(MappingGuard, ManyThreadsMayMeetTheEnd) {
+TEST(MappingGuard, ManyThreadsMayReadPastTheEnd) {
   const TempFolder folder;
   const fs::path path = make_file(folder);
   EXPECT_EQ(in_child([&] {
@@ -155,9 +155,9 @@ TEST(MappingGuard, ManyThreadsMayMeetTheEnd) {
             "0");
 }
 
-// ---- What is not ours goes where it went before ----
+// ---- What is not ours is handled as before ----
 
-// A mapping that tandem knows nothing of, of a file that has been truncated.
+// A mapping unknown to tandem, of a truncated file.
 volatile uint8_t* foreign_mapping(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY);
   void* data = ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, fd, 0);
@@ -197,7 +197,7 @@ TEST(MappingGuard, OtherHandlersAreCalledAsBefore) {
               return int{foreign_mapping(make_file(folder))[100]};
             }),
             "43");
-  // Ours is still handled with such a handler there.
+  // Our own mappings are still handled after such a handler.
   EXPECT_EQ(in_child([&] {
               ::signal(SIGBUS, [](int) { ::_exit(1); });
               if (!guard_file_mappings().ok()) return 2;

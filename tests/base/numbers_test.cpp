@@ -1,5 +1,5 @@
-// dtype.h, half.h, checked.h. The 16-bit floats are compared with the compiler's own conversions where it has them, and
-// with arithmetic in double everywhere.
+// dtype.h, half.h, checked.h. The 16-bit floats are compared with the compiler's own conversions if it has them, and
+// always with double arithmetic.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // ---- dtype.h ----
 
-TEST(DType, EveryOneHasANameThatLeadsBack) {
+TEST(DType, EveryNameRoundTrips) {
   std::set<std::string_view> names;
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
@@ -67,7 +67,7 @@ TEST(DType, SizesAndRanges) {
 
 // ---- half.h ----
 
-// What the bits of a half stand for, from the definition of the format.
+// The value of a half's bits, from the definition of the format.
 double half_value(uint16_t bits) {
   const int exponent = (bits >> 10) & 31, fraction = bits & 0x3ff;
   const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
@@ -94,11 +94,11 @@ TEST(Half, EveryHalfGoesToFloatAndBack) {
   }
 }
 
-// Between every two neighbours: the middle goes to the even one, the floats right beside it to the nearer one.
+// Between every two neighbours: the middle rounds to the even one, the floats right next to it to the nearer one.
 TEST(Half, EveryTieRoundsToEven) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const auto low = static_cast<uint16_t>(bits), high = static_cast<uint16_t>(bits + 1);
-    // Above the largest half comes what would be 65536, and it is stored as infinity.
+    // After the largest half comes what would be 65536, which is stored as infinity.
     const double above = high == 0x7c00 ? 65536.0 : half_value(high);
     const auto middle = static_cast<float>((half_value(low) + above) / 2);
     const uint16_t even = (low & 1) == 0 ? low : high;
@@ -143,7 +143,7 @@ TEST(BFloat, EveryTieRoundsToEven) {
 }
 
 TEST(BFloat, NotANumberStaysOneWhateverItsBits) {
-  // Cut off, this would be infinity.
+  // Truncated, this would be infinity.
   EXPECT_TRUE(std::isnan(f32_from_bf16(bf16_from_f32(std::bit_cast<float>(0x7f800001u)))));
   EXPECT_TRUE(std::isnan(f32_from_bf16(bf16_from_f32(std::bit_cast<float>(0xffffffffu)))));
   EXPECT_EQ(f32_from_bf16(bf16_from_f32(std::numeric_limits<float>::max())), kInfinity);

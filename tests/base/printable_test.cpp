@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// No byte that a terminal obeys, whatever the text was.
+// Has no byte that a terminal obeys, whatever the text was.
 void expect_harmless(std::string_view text, bool lines = false) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
@@ -30,7 +30,7 @@ TEST(Printable, LeavesOrdinaryTextAlone) {
   }
 }
 
-TEST(Printable, EscapesWhatSteersATerminal) {
+TEST(Printable, EscapesTerminalControls) {
   EXPECT_EQ(printable("a\x1b[2Jb"), "a\\x1b[2Jb");
   EXPECT_EQ(printable("one\ntwo\rthree\tfour"), "one\\ntwo\\rthree\\tfour");
   EXPECT_EQ(printable(std::string("\0\x07\x7f", 3)), "\\x00\\x07\\x7f");
@@ -41,11 +41,11 @@ TEST(Printable, EscapesWhatSteersATerminal) {
 
 TEST(Printable, ShowsBrokenUtf8AsBytes) {
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");                    // Longer than it must be.
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");                    // Overlong.
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // A surrogate.
-  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // Beyond the last character.
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // Beyond the last code point.
   EXPECT_EQ(printable("\xf5\x80\x80\x80"), "\\xf5\\x80\\x80\\x80");
-  EXPECT_EQ(printable("x\xe6\x97"), "x\\xe6\\x97");  // Cut off.
+  EXPECT_EQ(printable("x\xe6\x97"), "x\\xe6\\x97");  // Truncated.
   EXPECT_EQ(printable("\x9b"
                       "31m"),
             "\\x9b31m");  // C1 as one byte.

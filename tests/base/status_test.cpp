@@ -44,13 +44,13 @@ TEST(Status, CarriesAnErrorUp) {
   EXPECT_EQ(status.error().message, "5 is odd; give an even number");
 }
 
-TEST(Status, ContextGoesInFront) {
+TEST(Status, ContextIsPrefixed) {
   const Error error = with_context(not_found("no such tensor"), "layer {}", 3);
   EXPECT_EQ(error.message, "layer 3: no such tensor");
   EXPECT_EQ(error.code, ErrorCode::kNotFound);
 }
 
-TEST(Status, ResultsHoldWhatCannotBeCopied) {
+TEST(Status, ResultsHoldMoveOnlyTypes) {
   Result<std::unique_ptr<int>> result = std::make_unique<int>(7);
   ASSERT_TRUE(result.ok());
   const std::unique_ptr<int> value = std::move(result).value();
@@ -58,7 +58,7 @@ TEST(Status, ResultsHoldWhatCannotBeCopied) {
 }
 
 // What the object does not hold is empty: no exception, nothing undefined.
-TEST(Status, AskingForTheWrongThingIsHarmless) {
+TEST(Status, AccessingTheWrongAlternativeIsHarmless) {
   const Status good;
   EXPECT_EQ(good.error().code, ErrorCode::kInternal);
   EXPECT_EQ(good.error().message, "no error");
@@ -100,8 +100,8 @@ TEST(Guarded, ExceptionsBecomeErrors) {
   EXPECT_THROW(guarded_callback([]() -> int { throw std::bad_alloc(); }).ok(), std::bad_alloc);
 }
 
-// pthread_cancel() and pthread_exit() unwind the stack; who stops that ends the process.
-TEST(Guarded, LetsAThreadEnd) {
+// pthread_cancel() and pthread_exit() unwind the stack; stopping that ends the process.
+TEST(Guarded, LetsThreadCancellationThrough) {
   pthread_t thread;
   ASSERT_EQ(pthread_create(
                 &thread, nullptr,

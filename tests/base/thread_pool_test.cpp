@@ -35,7 +35,7 @@ TEST(ThreadPool, HasTheSizeAskedFor) {
   EXPECT_GE(usable_cores(), 1);
 }
 
-TEST(ThreadPool, AnAbsurdSizeIsCutNotThrown) {
+TEST(ThreadPool, AnAbsurdSizeIsClamped) {
   const ThreadPool pool(1'000'000);
   EXPECT_GE(pool.size(), 1);
   EXPECT_LE(pool.size(), 1024);
@@ -48,7 +48,7 @@ TEST(ThreadPool, RunsEachTaskOnce) {
   }
 }
 
-TEST(ThreadPool, WhatTheTasksWroteIsSeenAfterwards) {
+TEST(ThreadPool, WritesOfTasksAreVisibleAfterwards) {
   ThreadPool pool(4);
   std::vector<int64_t> values(1000, 0);  // Not atomic: run() itself must order the writes.
   for (int64_t round = 1; round <= 200; ++round) {
@@ -57,7 +57,7 @@ TEST(ThreadPool, WhatTheTasksWroteIsSeenAfterwards) {
   }
 }
 
-// Loop after loop, as a decoder does: far shorter than a thread's sleep.
+// Loop after loop, as in decoding: far shorter than a thread's sleep.
 TEST(ThreadPool, ManySmallLoops) {
   for (const int threads : {2, 4}) {
     ThreadPool pool(threads);
@@ -72,15 +72,15 @@ TEST(ThreadPool, ManySmallLoops) {
   }
 }
 
-// Sizes that follow from one another, with a different number of tasks in each: no task of an old loop may leak.
-TEST(ThreadPool, SizesThatChange) {
+// One loop after another, each with a different number of tasks: no task of an old loop may leak into the next.
+TEST(ThreadPool, ChangingSizesLeakNoTask) {
   ThreadPool pool(3);
   for (int64_t outer = 1; outer <= 60; ++outer) {
     for (int64_t inner = outer; inner > 0; inner /= 2) expect_each_task_once(pool, outer * inner);
   }
 }
 
-// Workers go to sleep between loops of very different distance, around the time that they spin.
+// Workers fall asleep between loops; the pauses vary around the time that they spin.
 TEST(ThreadPool, SleepingWorkersWakeUp) {
   ThreadPool pool(4);
   int64_t wanted = 0;
@@ -120,7 +120,7 @@ TEST(ThreadPool, CallersWaitForEachOther) {
   EXPECT_LE(most.load(), 3);
 }
 
-TEST(ThreadPool, MadeAndDroppedWithoutALoop) {
+TEST(ThreadPool, CanBeDestroyedWithoutRunning) {
   for (int i = 0; i < 200; ++i) {
     ThreadPool pool(1 + i % 5);
     if (i % 3 == 0) expect_each_task_once(pool, 5);
@@ -138,7 +138,7 @@ TEST(ThreadPool, TakesBodiesOfAnyKind) {
   EXPECT_EQ(counter.calls.load(), 10);
 }
 
-TEST(ThreadPool, AnExceptionOfAnyTaskComesOutOfRun) {
+TEST(ThreadPool, RunRethrowsAnExceptionOfAnyTask) {
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 200; ++round) {
@@ -155,7 +155,7 @@ TEST(ThreadPool, AnExceptionOfAnyTaskComesOutOfRun) {
                             }),
                    std::bad_alloc);
       EXPECT_EQ(running.load(), 0) << "run() returned before a task had ended";
-      // And the pool works on.
+      // The pool remains usable.
       if (round % 20 == 0) expect_each_task_once(pool, 50);
     }
     EXPECT_THROW(pool.run(40, [](int64_t, int) { throw std::runtime_error("every task"); }), std::runtime_error);
@@ -163,8 +163,8 @@ TEST(ThreadPool, AnExceptionOfAnyTaskComesOutOfRun) {
   }
 }
 
-// Short loops of changing lengths, one right after another, with more threads than cores: some worker always comes too
-// late for its loop.
+// Short loops of varying lengths, in quick succession, with more threads than cores: some worker is always too late for
+// its loop.
 TEST(ThreadPool, LateWorkersDisturbNoLoop) {
   ThreadPool pool(7);
   std::vector<std::atomic<int>> counts(64);

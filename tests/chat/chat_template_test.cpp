@@ -70,7 +70,7 @@ TEST(ChatTemplate, MessagesHaveOtherFields) {
   EXPECT_FALSE(chat->render(std::vector<Message>{{"user", "x", "[]"}}, false).ok());
 }
 
-TEST(ChatTemplate, ErrorsOfTheModelsTemplate) {
+TEST(ChatTemplate, ReportsErrorsOfTheModelsTemplate) {
   EXPECT_EQ(render({.text = "{{ raise_exception('System role not supported') }}"}), "error: System role not supported");
   const auto broken = make_chat_template({.text = "{% for %}"}, nullptr);
   ASSERT_FALSE(broken.ok());

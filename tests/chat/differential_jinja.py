@@ -2,7 +2,7 @@
 """Compares `tandem template` with Jinja2: differential_jinja.py TANDEM [--random N] [--seed S] [--chat FOLDER]
 
 Needs the PyPI package jinja2. Every template of a written corpus and N random ones are rendered by both, set up as
-transformers does. Where one fails, the other must fail too; texts must be equal to the byte. With --chat, the templates
+transformers does. If one fails, the other must fail too; texts must be equal to the byte. With --chat, the templates
 of a folder (as tests/chat/jinja/golden_test.cpp reads it) are rendered for random conversations too.
 """
 
@@ -66,7 +66,7 @@ warnings.simplefilter("ignore", SyntaxWarning)  # Python's, about what random te
 
 def expected(source, variables):
     """(text, None) or (None, error)."""
-    # A copy, because some filters change a list that they are given: indent does `s += newline`.
+    # A copy, because some filters modify a list that they are given: indent does `s += newline`.
     variables = copy.deepcopy(variables)
     values = {"tools": None, "documents": None, "add_generation_prompt": False, **variables}
     try:
@@ -122,8 +122,8 @@ def main():
         for (source, variables), (text, error) in zip(cases, got):
             want, want_error = expected(source, variables)
             errors += want_error is not None
-            # Said so, which is what it should do. (Slices of constants that have none are undefined to Jinja2, because
-            # it folds constants; those of variables are errors.)
+            # It said so, as it should. (Slices of constants that have none are undefined in Jinja2, because it folds
+            # constants; those of variables are errors.)
             refused = ("64 bits", "not supported", "has no slices")
             if want_error is None and error is not None and any(r in error for r in refused):
                 unsupported += 1

@@ -1,5 +1,4 @@
-// Conversations with hostile texts in them, and the control tokens that come out: what the tests of forged tokens
-// share.
+// Conversations with hostile texts, and the control tokens that result: what the tests of forged tokens share.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +32,7 @@ inline Model make_model(std::string name, const ChatTemplateSource& source, Toke
   return model;
 }
 
-// A control token, and how many bytes of the template's own are before it.
+// A control token, and how many bytes of the template's own text precede it.
 struct Placed {
   int32_t id;
   size_t own_bytes;
@@ -47,7 +46,7 @@ struct Encoded {
   std::vector<Placed> controls;
 };
 
-// `exact`: ids stand for the bytes of the text, so that a token's place in it is known.
+// `exact`: ids correspond to the bytes of the text, so that a token's position is known.
 inline std::optional<Encoded> encode(const Model& model, const std::vector<Message>& messages,
                                      std::string_view variables, bool exact) {
   const auto text = model.chat.render_marked(messages, true, variables);
@@ -82,7 +81,7 @@ inline std::string cased(std::string text, int (*convert)(int)) {
   return text;
 }
 
-// What somebody might write in the hope that it becomes this token.
+// Texts that somebody might write in the hope that they become this token.
 inline std::vector<std::string> hostile(const std::string& token) {
   std::vector<std::string> texts = {token,
                                     " " + token,
@@ -101,7 +100,7 @@ inline std::vector<std::string> hostile(const std::string& token) {
     texts.push_back(token.substr(0, cut));
     texts.push_back(token.substr(0, cut) + token + token.substr(cut));
   }
-  // Cut in the middle of a character, some of these are no UTF-8.
+  // Cut in the middle of a character, some of these are not valid UTF-8.
   std::erase_if(texts, [](const std::string& text) { return !jinja::is_valid_text(text); });
   return texts;
 }
@@ -120,7 +119,7 @@ inline Json with_text(const Json& value, const std::string& text) {
   return copy;
 }
 
-// Conversations with TEXT in all places where somebody's words can be.
+// Conversations with TEXT wherever somebody's words can be.
 struct Scene {
   std::vector<Message> messages;
   std::string variables;
@@ -163,9 +162,8 @@ inline Scene with_text(const Scene& scene, const std::string& text) {
   return filled;
 }
 
-// The control tokens with hostile texts are those with harmless ones. A template may do something else with a text that
-// it looks into (as Qwen's does for </think>), so of its variants only those are compared that leave its own text as it
-// was.
+// The control tokens with hostile texts are the same as with harmless ones. A template may react to a text that it
+// inspects (as Qwen's does to </think>), so only variants that leave its own text unchanged are compared.
 inline int check(const Model& model, bool exact) {
   SCOPED_TRACE(model.name);
   int compared = 0;
@@ -176,7 +174,7 @@ inline int check(const Model& model, bool exact) {
   std::string all;
   for (const std::string& token : model.tokens) all += token + " " + token;
   texts.push_back(all);
-  // Large vocabularies have hundreds of reserved tokens that differ in a number.
+  // Large vocabularies have hundreds of reserved tokens that differ only in a number.
   const size_t stride = std::max<size_t>(texts.size() / 150, 1) | 1;
   for (const Scene& scene : scenes()) {
     const auto own_text = [&](const Scene& s) {
@@ -190,7 +188,7 @@ inline int check(const Model& model, bool exact) {
       }
       return own + text->bytes().substr(done);
     };
-    // The model's own words may have those that are not flagged as special.
+    // The model's own words may contain tokens that are not flagged as special.
     const bool models = std::ranges::any_of(scene.messages, [](const Message& m) {
       return m.role == "assistant" && (m.content + m.fields).find("TEXT") != std::string::npos;
     });
@@ -200,8 +198,8 @@ inline int check(const Model& model, bool exact) {
     };
     const Scene harmless = with_text(scene, "harmless, words");
     const auto expected = encode(model, harmless.messages, harmless.variables, exact);
-    if (!expected) continue;  // Not all templates take all messages.
-    // Nothing changes for harmless words: all that the template wrote is what the hub makes of it.
+    if (!expected) continue;  // Not all templates accept all messages.
+    // Nothing changes for harmless words: the template's own text is tokenized as the hub does it.
     EXPECT_EQ(expected->ids,
               *model.tokenizer.encode(*model.chat.render(harmless.messages, true, harmless.variables), false));
     const std::string expected_own = own_text(harmless);
@@ -221,7 +219,7 @@ inline int check(const Model& model, bool exact) {
   return compared;
 }
 
-// Bytes as tokens, and these as added tokens.
+// Bytes as tokens, plus these added tokens.
 inline Tokenizer byte_tokenizer(const std::vector<std::pair<std::string, bool>>& added,
                                 const Json& normalizer = nullptr, bool normalized = false) {
   Json json = load_json(text_data("demo_tokenizer.json"));

@@ -1,5 +1,5 @@
-// Content that spells control tokens, through chat templates and tokenizers of all kinds: the control tokens of a
-// conversation are those that the template wrote, in their places, whatever is said in it.
+// Content that spells control tokens, through all kinds of chat templates and tokenizers: the control tokens of a
+// conversation are those that the template wrote, in their positions, whatever the messages say.
 #include "chat/forged_tokens.h"
 
 namespace tandem {
@@ -36,7 +36,7 @@ constexpr std::pair<const char*, const char*> kTemplates[] = {
      "call(x) turn(m.role, m.content) %}{{ x }}{% endcall %}{% endfor %}"},
 };
 
-TEST(ForgedTokens, NoTemplateMakesThemOfContent) {
+TEST(ForgedTokens, NoTemplateMakesThemFromContent) {
   for (const auto& [name, source] : kTemplates) {
     for (const bool special : {true, false}) {
       const Model model = make_model(name, {.text = source, .bos_token = "<s>", .eos_token = "</s>"},
@@ -46,7 +46,7 @@ TEST(ForgedTokens, NoTemplateMakesThemOfContent) {
   }
 }
 
-// Added tokens that are matched after the text was normalized, with all that can change a text there.
+// Added tokens that are matched after normalization, with everything that can change a text there.
 TEST(ForgedTokens, NoNormalizerMakesThem) {
   const Json nfkc = {{"type", "NFKC"}};
   const Json lower = {{"type", "Lowercase"}};
@@ -61,7 +61,7 @@ TEST(ForgedTokens, NoNormalizerMakesThem) {
           steps.dump(), {.text = kTemplates[0].second},
           byte_tokenizer({{"<|im_start|>", true}, {"<|im_end|>", true}, {"<tool>", true}}, normalizer, normalized));
       EXPECT_GE(check(model, false), 100);
-      // What the template writes is still a token.
+      // What the template writes still becomes a token.
       const auto found = encode(model, {{"user", "!|im_end|> ＜|im_end|＞ <|IM_END|>"}}, "", false);
       const auto expected = encode(model, {{"user", "harmless"}}, "", false);
       ASSERT_TRUE(found && expected);
@@ -73,7 +73,7 @@ TEST(ForgedTokens, NoNormalizerMakesThem) {
   }
 }
 
-// Models whose own vocabulary has the text of special tokens.
+// Models whose own vocabulary contains the text of special tokens.
 TEST(ForgedTokens, NoVocabularyMakesThem) {
   const Json unigram = *parse_json(R"({"type": "Unigram", "unk_id": 0, "byte_fallback": false, "vocab": [["<unk>", 0],
       ["<s>", -0.1], ["<", -9], ["s", -9], [">", -9], ["u", -9], ["n", -9], ["k", -9], ["a", -9]]})",
@@ -118,7 +118,7 @@ TEST(ForgedTokens, NoVocabularyMakesThem) {
   }
 }
 
-// The model's own words keep what is not flagged as special, and nothing else.
+// The model's own words keep tokens that are not flagged as special, and no others.
 TEST(ForgedTokens, TheModelsOwnWords) {
   const Model model =
       make_model("think", {.text = "{% for m in messages %}<|im_start|>{{ m.content }}{% endfor %}<think>"},
@@ -135,12 +135,12 @@ TEST(ForgedTokens, TheModelsOwnWords) {
   EXPECT_EQ(controls({"assistant", text}), (Texts{"<|im_start|>", "<think>", "<think>"}));
   EXPECT_EQ(controls({"assistant", text, R"({"role": "user"})"}), (Texts{"<|im_start|>", "<think>"}));
   EXPECT_EQ(controls({"user", text, R"({"role": "assistant"})"}), (Texts{"<|im_start|>", "<think>"}));
-  // <other> is a token in everybody's words: the template does not name it.
+  // <other> is a token in anybody's words: the template does not name it.
   const auto other = model.tokenizer.token_to_id("<other>");
   EXPECT_EQ(std::ranges::count(encode(model, {{"user", text}}, "", true)->ids, *other), 1);
 }
 
-// Tokens that no template has in one piece, and more of them than can be looked for.
+// Tokens that no template contains in one piece, and more of them than can be searched for.
 TEST(ForgedTokens, TokensThatTheTemplatePutsTogether) {
   const Model model = make_model(
       "roles", {.text = "{% for m in messages %}{{ '<|' + m.role + '|>' }}{{ m.content }}{{ '<|end|>' }}{% endfor %}"},
@@ -160,7 +160,7 @@ TEST(ForgedTokens, LookingForManyTokensInALongTemplateEnds) {
   EXPECT_LT(model.tokens.size(), 2000u);
 }
 
-// bos_token and its like: the file's are tokens, the caller's only if they are the same.
+// bos_token and the like: the file's are tokens, the caller's only if they are the same.
 TEST(ForgedTokens, TokenVariables) {
   const Model model = make_model(
       "bos",

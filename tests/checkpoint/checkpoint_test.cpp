@@ -49,8 +49,8 @@ struct Known {
   double last;
 };
 
-// From the files, by a few lines of Python's struct module.
-TEST(Checkpoint, KnownTensors) {
+// Computed from the files with a few lines of Python's struct module.
+TEST(Checkpoint, ReadsKnownTensors) {
   const Known known[] = {
       {"llama2",
        "model.layers.1.mlp.down_proj.weight",
@@ -113,13 +113,13 @@ TEST(Checkpoint, KnownTensors) {
     EXPECT_NEAR(sum, k.sum, 1e-9);
     EXPECT_EQ(static_cast<double>(values->front()), k.first);
     EXPECT_EQ(static_cast<double>(values->back()), k.last);
-    // Released pages come back when they are read again.
+    // Released pages are faulted in again on the next read.
     checkpoint->release(*tensor);
     EXPECT_EQ(*read_tensor_f32(*checkpoint->tensor(k.name)), *values);
   }
 }
 
-TEST(Checkpoint, Shards) {
+TEST(Checkpoint, OpensShards) {
   const auto checkpoint = Checkpoint::open(kGolden / "granite3_3");
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   EXPECT_EQ(checkpoint->names().size(), 29u);
@@ -130,7 +130,7 @@ TEST(Checkpoint, Shards) {
   EXPECT_NE(missing.error().message.find("lm_head.weight"), std::string::npos);
 }
 
-TEST(Checkpoint, QualityModel) {
+TEST(Checkpoint, OpensTheQualityModel) {
   const fs::path folder = test::kShared / "quality-model/checkpoint";
   if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not here";
   const auto checkpoint = Checkpoint::open(folder);
@@ -141,7 +141,7 @@ TEST(Checkpoint, QualityModel) {
   EXPECT_EQ(checkpoint->tokenizer_path()->filename(), "tokenizer.json");
 }
 
-TEST(Checkpoint, DemoModel) {
+TEST(Checkpoint, OpensTheDemoModel) {
   const auto checkpoint = Checkpoint::open(fs::path(TANDEM_SOURCE_DIR) / "models/demo");
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   EXPECT_EQ(checkpoint->config().vocab_size, 2048);
@@ -184,7 +184,7 @@ void expect_error(const fs::path& folder, ErrorCode code, std::string_view says,
   EXPECT_NE(checkpoint.error().message.find(says), std::string::npos) << checkpoint.error().message;
 }
 
-TEST(Checkpoint, WrongFolders) {
+TEST(Checkpoint, RefusesWrongFolders) {
   TempFolder folder;
   expect_error(folder.path() / "nothing", ErrorCode::kNotFound, "no such folder");
   expect_error(folder.path(), ErrorCode::kNotFound, "empty");
@@ -202,7 +202,7 @@ TEST(Checkpoint, WrongFolders) {
   expect_error(folder.path(), ErrorCode::kNotFound, "config.v5.json", {.config_name = "config.v5.json"});
 }
 
-TEST(Checkpoint, UnreadableFolder) {
+TEST(Checkpoint, RefusesAnUnreadableFolder) {
   if (::geteuid() == 0) GTEST_SKIP() << "root can read everything";
   TempFolder folder;
   fs::permissions(folder.path(), fs::perms::none);
@@ -210,7 +210,7 @@ TEST(Checkpoint, UnreadableFolder) {
   fs::permissions(folder.path(), fs::perms::owner_all);
 }
 
-TEST(Checkpoint, NoWeights) {
+TEST(Checkpoint, ReportsMissingWeights) {
   TempFolder folder;
   fs::copy(kGolden / "llama2/config.json", folder.path());
   expect_error(folder.path(), ErrorCode::kNotFound, "no weights");
@@ -252,7 +252,7 @@ TEST(Checkpoint, OtherDTypesAreListedButRefused) {
   checkpoint->release(TensorView{});
 }
 
-TEST(Checkpoint, BrokenShards) {
+TEST(Checkpoint, RefusesBrokenShards) {
   TempFolder folder;
   folder.copy_from(kGolden / "granite3_3");
   const fs::path shard = folder.path() / "model-00007-of-00011.safetensors";
@@ -263,7 +263,7 @@ TEST(Checkpoint, BrokenShards) {
     folder.write(shard.filename().string(), std::string_view(bytes).substr(0, size));
     expect_error(folder.path(), ErrorCode::kCorrupt, "model-00007-of-00011.safetensors");
   }
-  // A shard that is whole, but another one.
+  // A complete shard, but the wrong one.
   folder.write(shard.filename().string(), test::read_all(folder.path() / "model-00010-of-00011.safetensors"));
   expect_error(folder.path(), ErrorCode::kCorrupt, "should be in model-00007-of-00011.safetensors");
   folder.write(shard.filename().string(), bytes);
@@ -323,8 +323,9 @@ TEST(Checkpoint, FingerprintFollowsTheFiles) {
   EXPECT_TRUE(seen.insert(fingerprint()).second);
 }
 
-// Left out in silence, a tokenizer or a configuration would be missing from all that is made from the checkpoint.
-TEST(Checkpoint, RefusesAFileThatCannotBeLookedAt) {
+// If it were silently left out, a tokenizer or a configuration would be missing from everything made from the
+// checkpoint.
+TEST(Checkpoint, RefusesAFileThatCannotBeExamined) {
   for (const char* name : {"generation_config.json", "tokenizer_config.json", "chat_template.jinja", "tokenizer.json",
                            "tokenizer.model", "added_tokens.json", "model.safetensors.index.json"}) {
     SCOPED_TRACE(name);
@@ -341,7 +342,7 @@ TEST(Checkpoint, RefusesAFileThatCannotBeLookedAt) {
   }
 }
 
-// A link that has nothing to do with the checkpoint is nobody's concern.
+// A link that has nothing to do with the checkpoint does not matter.
 TEST(Checkpoint, OtherFilesMayBeAnything) {
   const TempFolder folder;
   const fs::path copy = folder.path() / "model";

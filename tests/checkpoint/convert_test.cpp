@@ -46,12 +46,12 @@ void check_all_halves(Convert convert) {
   }
 }
 
-TEST(Convert, EveryHalf) {
+TEST(Convert, ConvertsEveryHalf) {
   check_all_halves(convert_f16_to_f32);
   check_all_halves(convert_f16_to_f32_portable);
 }
 
-TEST(Convert, EveryBrainFloat) {
+TEST(Convert, ConvertsEveryBfloat16) {
   std::vector<uint8_t> source(1 + 2 * 65536);
   for (uint32_t i = 0; i < 65536; ++i) {
     source[1 + 2 * i] = static_cast<uint8_t>(i);
@@ -67,7 +67,7 @@ TEST(Convert, EveryBrainFloat) {
 }
 
 // Rows of every type at every alignment and at lengths around the vector width.
-TEST(Convert, RowsAtAnyAlignment) {
+TEST(Convert, ReadsRowsAtAnyAlignment) {
   std::mt19937 random(7);
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const int64_t columns : {1, 3, 7, 8, 9, 33}) {
@@ -124,7 +124,7 @@ TEST(Convert, RefusesWrongRequests) {
   EXPECT_FALSE(read_rows_f32(view, -1, 2, out).ok());
   EXPECT_FALSE(read_rows_f32(view, 0, -2, out).ok());
   EXPECT_FALSE(read_rows_f32(view, INT64_MAX, INT64_MAX, out).ok());
-  EXPECT_FALSE(read_rows_f32(view, 0, 1, out).ok());  // The buffer is too large: a mistake all the same.
+  EXPECT_FALSE(read_rows_f32(view, 0, 1, out).ok());  // The buffer is too large: still a mistake.
   EXPECT_FALSE(read_rows_f32(view, 0, 3, out).ok());
   EXPECT_EQ(read_rows_f32({DType::kI8, {6, 4}, bytes}, 0, 1, out).error().code, ErrorCode::kUnsupported);
   EXPECT_FALSE(read_rows_f32({DType::kF32, {4, 2}, bytes}, 0, 2, out).ok());  // The bytes do not hold the shape.

@@ -1,4 +1,4 @@
-// Shared by the tests of checkpoint/: folders that go away, and safetensors files built by hand.
+// Shared by the tests of checkpoint/: temporary folders, and safetensors files built by hand.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Two models side by side: logits, greedy tokens and layers. Two files with keys and values in 8 and in 16 bits stand
-// for a reference and a device that is a little off.
+// Two models side by side: logits, greedy tokens and layers. Two files with 8-bit and 16-bit keys and values stand for
+// a reference and a device that is slightly off.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ class Compare : public testing::Test {
   std::unique_ptr<TestedModel> exact_, coarse_, same_;
 };
 
-TEST_F(Compare, RowsComeInPairs) {
+TEST_F(Compare, RowsOfBothModelsComeInPairs) {
   const std::vector<int32_t> tokens = test::some_tokens(21);
   std::vector<float> wanted, got;
   size_t next = 0;
@@ -40,7 +40,7 @@ TEST_F(Compare, RowsComeInPairs) {
       });
   ASSERT_TRUE(status.ok()) << status.error().message;
   EXPECT_EQ(next, tokens.size());
-  // The same as each model on its own, all at once.
+  // The same as each model alone, all at once.
   EXPECT_EQ(wanted, test::score_rows(*exact_, tokens));
   EXPECT_EQ(got, test::score_rows(*coarse_, tokens));
   EXPECT_NEAR(sqnr.db(), test::sqnr_db(wanted, got), 1e-9);
@@ -48,7 +48,7 @@ TEST_F(Compare, RowsComeInPairs) {
   EXPECT_LT(sqnr.db(), 80.0);
 }
 
-TEST_F(Compare, GreedyTokensOfOneModelAreItsOwn) {
+TEST_F(Compare, AModelAgreesWithItsOwnGreedyTokens) {
   const std::vector<int32_t> prompt = test::some_tokens(11);
   const auto agreement = compare_greedy(*coarse_, *same_, prompt, 12);
   ASSERT_TRUE(agreement.ok()) << agreement.error().message;
@@ -58,7 +58,7 @@ TEST_F(Compare, GreedyTokensOfOneModelAreItsOwn) {
   EXPECT_TRUE(agreement->divergences.empty());
 }
 
-// Checked against logits that were computed apart from it.
+// Checked against logits that were computed independently.
 TEST_F(Compare, DivergencesReportGapAndNoise) {
   const std::vector<int32_t> prompt = test::some_tokens(11);
   constexpr int64_t kSteps = 54;  // To the end of the context.
@@ -103,7 +103,7 @@ TEST_F(Compare, DivergencesReportGapAndNoise) {
   EXPECT_NEAR(agreement->noise, std::sqrt(squares / static_cast<double>(width * kSteps)), 0.05 * agreement->noise);
 }
 
-TEST_F(Compare, LayersOfOneModelAreEqual) {
+TEST_F(Compare, AModelsLayersEqualThemselves) {
   const auto layers = compare_layers(*coarse_, *same_, test::some_tokens(19));
   ASSERT_TRUE(layers.ok()) << layers.error().message;
   ASSERT_EQ(layers->size(), 2u);
@@ -119,7 +119,7 @@ TEST_F(Compare, LayersOfOneModelAreEqual) {
   }
 }
 
-// Keys and values are rounded to 8 bits: some 40 dB at once, and hidden states suffer less.
+// Keys and values are rounded to 8 bits: some 40 dB at once; hidden states suffer less.
 TEST_F(Compare, LayersShowTheNoise) {
   const auto layers = compare_layers(*exact_, *coarse_, test::some_tokens(19));
   ASSERT_TRUE(layers.ok()) << layers.error().message;
@@ -134,12 +134,12 @@ TEST_F(Compare, LayersShowTheNoise) {
   EXPECT_EQ(list[0].first, "layer 0");
   EXPECT_EQ(list[4].first, "layer 1 keys");
   EXPECT_EQ(list[4].second, (*layers)[1].keys.db());
-  // The observers are gone with what they looked at.
+  // The observers are removed along with what they refer to.
   test::score_rows(*exact_, test::some_tokens(9));
 }
 
-// A head's rows in outputs of their own, and no trace.
-TEST_F(Compare, LayersOfSplitHeads) {
+// Each head's rows in outputs of their own, and no trace.
+TEST_F(Compare, ComparesLayersWithSplitHeads) {
   const auto file =
       test::write_npu_file(folder_, "sha.tdm", {.attention = *parse_attention_form("sha+k"), .trace = false});
   const auto a = test::open_qdq(file.path), b = test::open_qdq(file.path);
@@ -153,7 +153,7 @@ TEST_F(Compare, LayersOfSplitHeads) {
   EXPECT_NE(mixed.error().message.find("phases of one file"), std::string::npos) << mixed.error().message;
 }
 
-// A CPU's methods write to the cache themselves.
+// CPU methods write to the cache themselves.
 TEST(CompareCpu, LayersAreRefused) {
   const auto path = test::compiled({.checkpoint = test::golden_dir("qwen3"), .recipe = "w8", .prefill = {8}});
   const auto a = test::open_qdq(path), b = test::open_qdq(path);

@@ -1,4 +1,4 @@
-// A file for an NPU without its binaries: enough for everything that does not run on the device.
+// An NPU file without its binaries: enough for everything that does not run on the device.
 #pragma once
 
 #include <gtest/gtest.h>

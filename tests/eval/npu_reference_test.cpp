@@ -1,4 +1,4 @@
-// The phase qdq of a file for an NPU, without the NPU: its graphs with the weights of the checkpoint.
+// Phase qdq of an NPU file, without the NPU: its graphs with the weights of the checkpoint.
 #include <gtest/gtest.h>
 
 #include "eval/npu_file.h"
@@ -20,7 +20,7 @@ std::string message_of(const Result<std::unique_ptr<TestedModel>>& model) {
 class NpuReference : public testing::TestWithParam<test::NpuFileOptions> {};
 
 // The same graphs, with weights that are quantized anew at every read.
-TEST_P(NpuReference, IsTheInterpreterOnTheFilesGraphs) {
+TEST_P(NpuReference, RunsTheFilesGraphsInTheInterpreter) {
   const TempFolder folder;
   const test::NpuFile file = test::write_npu_file(folder, "a.tdm", GetParam());
   const auto model = test::open_qdq(file.path);
@@ -52,7 +52,7 @@ TEST_P(NpuReference, IsTheInterpreterOnTheFilesGraphs) {
                                      });
   ASSERT_TRUE(status.ok()) << status.error().message;
   EXPECT_EQ(test::score_rows(*model, tokens), wanted);
-  EXPECT_EQ(test::score_rows(*model, tokens), wanted);  // From kept weights, and after other tokens.
+  EXPECT_EQ(test::score_rows(*model, tokens), wanted);  // From cached weights, and after other tokens.
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, NpuReference,
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, NpuReference,
                                                               .trace = false}));
 
 // Rounding to 16 bits and int8 weights cost something, but the model is the same.
-TEST(NpuReferenceQuality, IsNearToFloat) {
+TEST(NpuReferenceQuality, IsCloseToFloat) {
   const TempFolder folder;
   const test::NpuFile file = test::write_npu_file(folder, "a.tdm", {.recipe = "w8", .kv = KvFormat::kU16});
   const auto qdq = test::open_qdq(file.path);
@@ -87,13 +87,13 @@ TEST(NpuReferenceErrors, NeedTheCheckpoint) {
   }
 }
 
-// The same names and shapes are not enough.
+// Equal names and shapes are not enough.
 TEST(NpuReferenceErrors, RefuseAChangedCheckpoint) {
   const TempFolder folder;
   const test::NpuFile file = test::write_npu_file(folder, "a.tdm");
   const std::filesystem::path copy = folder / "copy";
   std::filesystem::copy(test::golden_dir("qwen3"), copy);
-  // A copy has other times, and is the same model.
+  // A copy has other times, but is the same model.
   EXPECT_TRUE(test::open_phase(file.path, Phase::kQdq, copy).ok());
   const auto weights = copy / "model.safetensors";
   auto bytes = test::read_file(weights);

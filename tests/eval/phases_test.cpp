@@ -48,7 +48,7 @@ Result<Measured> measure(const std::filesystem::path& model, const std::vector<P
   return measured;
 }
 
-TEST(Phases, OfAFileForTheCpu) {
+TEST(Phases, MeasuresEveryPhaseOfACpuFile) {
   const TempFolder folder;
   const auto file = test::compiled({.checkpoint = test::golden_dir("qwen3"), .recipe = "w8", .prefill = {8}});
   const auto measured = measure(file, {Phase::kFloat, Phase::kQdq, Phase::kDevice},
@@ -69,7 +69,7 @@ TEST(Phases, OfAFileForTheCpu) {
   EXPECT_EQ(report.greedy->steps, 5);
   EXPECT_EQ(measured->stages, (std::vector<std::string>{"perplexity", "greedy tokens"}));
 
-  // Each phase alone says the same.
+  // Each phase alone gives the same.
   for (const PhaseMetrics& metrics : report.phases) {
     const auto alone = measure(file, {metrics.phase}, {.ids = folder / "ids.json", .window = 25});
     ASSERT_TRUE(alone.ok()) << alone.error().message;
@@ -78,8 +78,8 @@ TEST(Phases, OfAFileForTheCpu) {
   }
 }
 
-// Float and qdq of a folder, as before; and what a model with a tokenizer is asked.
-TEST(Phases, OfAFolder) {
+// Float and qdq of a folder; and questions to a model with a tokenizer.
+TEST(Phases, MeasuresFloatAndQdqOfAFolder) {
   const DatasetOptions dataset{.conversations = test::demo_dir() / "eval.json", .limit = 1};
   const auto measured = measure(test::demo_dir(), {Phase::kFloat, Phase::kQdq}, dataset, {.answers = 2}, {});
   ASSERT_TRUE(measured.ok()) << measured.error().message;
@@ -93,7 +93,7 @@ TEST(Phases, OfAFolder) {
   EXPECT_EQ(measured->stages, (std::vector<std::string>{"perplexity", "answers, float", "answers, qdq"}));
 }
 
-TEST(Phases, PromptsOfGreedyTokens) {
+TEST(Phases, SelectsThePromptForGreedyTokens) {
   TestedModelOptions options;
   options.context = 64;
   const auto model = TestedModel::open(test::demo_dir(), options);
@@ -113,7 +113,7 @@ TEST(Phases, PromptsOfGreedyTokens) {
   EXPECT_EQ(prompt_of(ids, "", **model)->size(), 32u);
 }
 
-TEST(Phases, Errors) {
+TEST(Phases, RefusesWhatCannotBeMeasured) {
   const TempFolder folder;
   const auto file = test::compiled({.checkpoint = test::golden_dir("qwen3"), .recipe = "w8", .prefill = {8}});
   const auto message = [&](const std::vector<Phase>& phases, const DatasetOptions& dataset,
@@ -134,7 +134,7 @@ TEST(Phases, Errors) {
 
 // ---- On Qualcomm's emulator ----
 
-TEST(PhasesOnTheEmulator, AreNearToEachOther) {
+TEST(PhasesOnTheEmulator, AgreeClosely) {
   qnn::SearchOptions search;
   search.folders = {TANDEM_SOURCE_DIR "/build/qnn"};
   const auto library = qnn::Library::load(search);
@@ -163,7 +163,7 @@ TEST(PhasesOnTheEmulator, AreNearToEachOther) {
   const double ratio = report.find(Phase::kDevice)->perplexity.value() / report.find(Phase::kQdq)->perplexity.value();
   EXPECT_NEAR(ratio, 1.0, 0.01);
   EXPECT_GT(report.logits->db(), 40.0);
-  EXPECT_LT(report.logits->db(), 100.0);  // Another machine's arithmetic: equal would mean that it was not run.
+  EXPECT_LT(report.logits->db(), 100.0);  // Different arithmetic: equal results would mean that it did not run.
   EXPECT_EQ(report.greedy->steps, 16);
   for (const Divergence& divergence : report.greedy->divergences)
     EXPECT_LT(divergence.gap, 2.0 * divergence.largest_noise);

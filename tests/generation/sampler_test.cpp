@@ -69,7 +69,7 @@ std::vector<double> softmax(const std::vector<float>& logits, double temperature
   return probabilities;
 }
 
-TEST(Sampler, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
+TEST(Sampler, GreedyReturnsTheHighestAndTheLowestIdOnTies) {
   EXPECT_EQ(greedy({1, 3, 2}), 1);
   EXPECT_EQ(greedy({3, 1, 3}), 0);
   EXPECT_EQ(greedy({-5, -5}), 0);
@@ -78,7 +78,7 @@ TEST(Sampler, GreedyTakesTheHighestAndTheLowestIdOfEquals) {
   EXPECT_EQ(greedy({1, kInf, kInf}), 1);
 }
 
-TEST(Sampler, NothingToPickIsAnError) {
+TEST(Sampler, NothingToSampleIsAnError) {
   for (const float temperature : {0.0f, 1.0f}) {
     SamplerOptions options;
     options.temperature = temperature;
@@ -128,7 +128,7 @@ TEST(Sampler, TopKKeepsTheLargestAndTies) {
     return ids;
   };
   EXPECT_EQ(kept(1), (std::set<int32_t>{1}));
-  EXPECT_EQ(kept(2), (std::set<int32_t>{1, 2, 4}));  // Two share the second place.
+  EXPECT_EQ(kept(2), (std::set<int32_t>{1, 2, 4}));  // Two tie for the second rank.
   EXPECT_EQ(kept(4), (std::set<int32_t>{1, 2, 3, 4}));
   EXPECT_EQ(kept(100), (std::set<int32_t>{0, 1, 2, 3, 4}));
 }
@@ -177,7 +177,7 @@ TEST(Sampler, RepetitionPenaltyIsThatOfTransformers) {
   EXPECT_EQ(greedy({-1, -1.5f}, {0}, 2.0f), 1);
   EXPECT_EQ(greedy({3, 2}, {0, 1}, 2.0f), 0);
   EXPECT_EQ(greedy({3, 2}, {0, 1, 1}, 2.0f, 2), 0);  // The window no longer has token 0.
-  EXPECT_EQ(greedy({3, 2}, {-1, 99, 0}, 2.0f), 1);   // Ids outside of the vocabulary count for nothing.
+  EXPECT_EQ(greedy({3, 2}, {-1, 99, 0}, 2.0f), 1);   // Ids outside the vocabulary are ignored.
   EXPECT_EQ(greedy({1, 1.2f}, {0}, 0.5f), 0);        // Below 1 it rewards.
 }
 
@@ -237,14 +237,14 @@ TEST(Sampler, ValidatesByName) {
   EXPECT_EQ(refused([](auto&) {}), "");
 }
 
-// Against a plain loop: at every place, next to equals, among NaN, in vocabularies of any size.
-TEST(Sampler, GreedyTakesTheFirstOfTheHighest) {
+// Against a plain loop: at every index, next to ties, among NaN, in vocabularies of any size.
+TEST(Sampler, GreedyReturnsTheFirstArgmax) {
   std::mt19937 random(3);
   Sampler sampler = make({});
   for (int round = 0; round < 2000; ++round) {
     const size_t size = round < 100 ? static_cast<size_t>(round) + 1 : 1 + random() % 10000;
     std::vector<float> row(size);
-    const uint64_t values = 1 + random() % 2000;  // Few values: many equals.
+    const uint64_t values = 1 + random() % 2000;  // Few distinct values: many ties.
     for (float& value : row) {
       value = static_cast<float>(random() % values) - 1000.0f;
       if (round % 3 == 0 && random() % 4 == 0) value = kNan;

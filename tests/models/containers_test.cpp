@@ -1,4 +1,4 @@
-// Models from other containers than a hub's folder: the same logits as the hub's checkpoint of the same model.
+// Models from containers other than a hub folder: the same logits as the hub's checkpoint of the same model.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ double sqnr_db(const std::vector<float>& wanted, const std::vector<float>& got) 
   return 10.0 * std::log10(signal / noise);
 }
 
-TEST(Containers, MetaAndLlama2cGiveHuggingFacesLogits) {
+TEST(Containers, MetaAndLlama2cMatchHuggingFaceLogits) {
   const auto expected = test::read_npy(kData / "golden/llama2/logits_40.npy");
   const auto hub = Checkpoint::open(kData / "golden/llama2");
   const auto wanted = test::reference_logits(*hub, prompt_of("llama2"));
@@ -42,7 +42,7 @@ TEST(Containers, MetaAndLlama2cGiveHuggingFacesLogits) {
   }
 }
 
-TEST(Containers, GgufGivesTheHubsLogits) {
+TEST(Containers, GgufMatchesTheHubsLogits) {
   const std::pair<const char*, const char*> families[] = {
       {"llama2", "llama"}, {"llama3_2", "llama"}, {"smollm2", "llama"}, {"qwen2_5", "qwen2"},
       {"qwen3", "qwen3"},  {"gemma", "gemma"},    {"gemma2", "gemma2"}, {"gemma3", "gemma3"},
@@ -71,7 +71,7 @@ TEST(Containers, GgufGivesTheHubsLogits) {
 }
 
 // Written by llama.cpp's own library.
-TEST(Containers, FilesOfLlamaCppGiveTheHubsLogits) {
+TEST(Containers, LlamaCppFilesMatchTheHubsLogits) {
   for (const auto& [file, family] : {std::pair{"smollm2_f16.gguf", "smollm2"}, {"qwen2_5_bf16.gguf", "qwen2_5"}}) {
     const auto hub = Checkpoint::open(kData / "golden" / family);
     const auto gguf = Checkpoint::open(kData / "gguf" / file);
@@ -80,8 +80,8 @@ TEST(Containers, FilesOfLlamaCppGiveTheHubsLogits) {
   }
 }
 
-// A scaling that is only a list of factors.
-TEST(Containers, GgufWithOtherFrequencies) {
+// A scaling that consists of a list of factors.
+TEST(Containers, GgufFrequencyFactorsAreApplied) {
   const auto hub = Checkpoint::open(kData / "golden/llama2");
   test::GgufWriter writer = test::gguf_from_hub(*hub, "llama", test::kGgufF32);
   const std::vector<float> ones(8, 1.0f), twos(8, 2.0f);
@@ -96,7 +96,7 @@ TEST(Containers, GgufWithOtherFrequencies) {
   };
   const auto plain = test::reference_logits(*hub, prompt_of("llama2"));
   EXPECT_EQ(with(ones), plain);
-  // The same as positions that run half as fast.
+  // Equivalent to positions that advance half as fast.
   writer.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 2.0f);
   test::write_file(folder / "m.gguf", writer.finish());
   const auto linear = test::reference_logits(*Checkpoint::open(folder / "m.gguf"), prompt_of("llama2"));

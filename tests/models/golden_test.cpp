@@ -15,8 +15,8 @@
 namespace tandem {
 namespace {
 
-// |difference| <= 5e-5 * std of the file: three times the noise of float32 against float64 (measured by the goldens'
-// maker: 1.5e-5), and below what a wrong norm epsilon does (7.7e-5).
+// |difference| <= 5e-5 * the file's standard deviation: three times the noise of float32 against float64 (measured when
+// the goldens were made: 1.5e-5), and below the effect of a wrong norm epsilon (7.7e-5).
 constexpr double kTolerance = 5e-5;
 
 std::filesystem::path golden_dir() { return TANDEM_SOURCE_DIR "/tests/data/golden"; }
@@ -96,7 +96,7 @@ TEST(PlanModel, RefusesAnotherArchitectureByName) {
 
 TEST(PlanModel, RefusesWhatItCannotComputeByName) {
   const std::pair<const char*, Json> cases[] = {
-      {"gelu", {{"hidden_act", "gelu"}}},  // The exact one, which only Gemma means otherwise.
+      {"gelu", {{"hidden_act", "gelu"}}},  // The exact one; only Gemma means something else by it.
       {"yarn", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}},
       {"bidirectional", {{"use_bidirectional_attention", true}}},
       {"quantized", {{"quantization_config", {{"quant_method", "gptq"}}}}},
@@ -126,7 +126,7 @@ TEST(PlanModel, FamiliesHaveTheirDefaults) {
   const auto gemma3 = plan_edited("gemma3", {{"sliding_window_pattern", nullptr}, {"rope_local_base_freq", nullptr}});
   ASSERT_TRUE(gemma3.ok()) << gemma3.error().message;
   for (const LayerPlan& layer : gemma3->layers) {
-    EXPECT_EQ(layer.window, 12);  // Four layers, and the sixth would be the first without.
+    EXPECT_EQ(layer.window, 12);  // Four layers; the sixth would be the first without.
     EXPECT_EQ(layer.rope_table, 1);
   }
 

@@ -11,7 +11,8 @@
 namespace tandem {
 namespace {
 
-// Every tag closed in order, every attribute quoted, no stray brackets. Empty if so, or what is wrong.
+// Checks that every tag is closed in order, every attribute quoted, and no bracket stray. Empty if so, or what is
+// wrong.
 std::string imbalance(std::string_view html) {
   std::vector<std::string> open;
   size_t at = 0;
@@ -113,7 +114,7 @@ TEST(CalibrationReport, OnePageWithATableAndPlots) {
   EXPECT_EQ(html.find("Device against"), std::string::npos);
 }
 
-TEST(CalibrationReport, DeviceAndHistograms) {
+TEST(CalibrationReport, ShowsDeviceSqnrAndHistograms) {
   CalibrationReportExtras extras;
   extras.device_sqnr = {{"layers.0.mlp.residual", 61.25},
                         {"<i>&", 12.0},
@@ -156,7 +157,7 @@ TEST(CalibrationReport, NamesAreEscaped) {
             "b");
 }
 
-TEST(CalibrationReport, OddTables) {
+TEST(CalibrationReport, HandlesOddTables) {
   EXPECT_EQ(imbalance(calibration_report_html({}, "")), "");
   EncodingTable table;
   TensorEncoding unknown;

@@ -87,7 +87,7 @@ TEST(EncodingTable, NamesInNaturalOrder) {
   EXPECT_TRUE(before("a0", "a00"));
 }
 
-TEST(EncodingTable, OrderIsStrictAndWeak) {
+TEST(EncodingTable, NaturalOrderIsAStrictWeakOrder) {
   // All strings of up to four of these characters, in all pairs and triples of a sample.
   const NaturalOrder before;
   std::mt19937 random(2);
@@ -107,7 +107,7 @@ TEST(EncodingTable, OrderIsStrictAndWeak) {
   }
 }
 
-TEST(EncodingTable, WhatAPersonWrites) {
+TEST(EncodingTable, ReadsHandWrittenFiles) {
   const auto table =
       EncodingTable::from_json(R"({"version":1,"encodings":{"a":{"dtype":"u8","scale":0.5,"zero_point":128},)"
                                R"("b":{"dtype":"u16","scale":1,"zero_point":0,"min":-1,"max":3}}})");
@@ -124,7 +124,7 @@ TEST(EncodingTable, WhatAPersonWrites) {
   EXPECT_TRUE(EncodingTable::from_json(EncodingTable().to_json()).ok());
 }
 
-TEST(EncodingTable, HostileFiles) {
+TEST(EncodingTable, RefusesHostileFiles) {
   expect_error("", {"JSON"});
   expect_error("[]", {"object"});
   expect_error("{}", {"version"});
@@ -186,13 +186,13 @@ TEST(EncodingTable, HostileFiles) {
   for (size_t i = 0; i + 2 < good.size(); ++i) EXPECT_FALSE(EncodingTable::from_json(good.substr(0, i)).ok()) << i;
 }
 
-TEST(EncodingTable, TooManyEntries) {
+TEST(EncodingTable, RefusesTooManyEntries) {
   std::string body;
   for (int i = 0; i <= 65536; ++i) {
     body += (i == 0 ? "\"" : ",\"") + std::to_string(i) + R"(":{"dtype":"u8","scale":1,"zero_point":0})";
   }
   expect_error(file_with(body), {"65536"});
-  // And many values that are no entries.
+  // And many values that are not entries.
   std::string list = R"({"version":1,"encodings":{},"calibration":{"a":[0)";
   for (int i = 0; i < 2'000'000; ++i) list += ",0";
   expect_error(list + "]}}", {"more than", "values"});
@@ -220,12 +220,12 @@ TEST(EncodingTable, SetRefusesWhatCouldNotBeWritten) {
   Json nested = Json::object();
   for (int i = 0; i < 100; ++i) nested = {{"a", nested}};
   EXPECT_FALSE(table.set_calibration(nested).ok());
-  // What JSON has no word for is null from the beginning, not only after the round trip.
+  // What JSON cannot express is null from the start, not only after the round trip.
   ASSERT_TRUE(table.set_calibration({{"x", std::numeric_limits<double>::quiet_NaN()}}).ok());
   EXPECT_TRUE(*EncodingTable::from_json(table.to_json()) == table);
 }
 
-TEST(EncodingTable, Files) {
+TEST(EncodingTable, SavesAndLoadsFiles) {
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() / ("tandem_encodings_" + std::to_string(::getpid()) + ".json");
   EncodingTable table;

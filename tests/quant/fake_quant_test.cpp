@@ -18,8 +18,8 @@ std::vector<float> random_row(size_t size, float spread, unsigned seed) {
   return row;
 }
 
-TEST(FakeQuantI8, KnownCodes) {
-  // Scale 1: codes are the values, halves to even.
+TEST(FakeQuantI8, KnownValues) {
+  // Scale 1: quantized values are the rounded values, ties to even.
   std::vector<float> row = {127.0f, -127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 3.49f, 0.0f};
   std::vector<int8_t> quantized(row.size());
   EXPECT_EQ(quantize_row_i8(row, quantized), 1.0f);
@@ -45,7 +45,7 @@ TEST(FakeQuantI8, StaysWithinHalfAStepAtAnyMagnitude) {
   }
 }
 
-TEST(FakeQuantI8, ZerosStayAndBrokenRowsShow) {
+TEST(FakeQuantI8, ZerosStayZeroAndNonFiniteRowsBecomeNan) {
   std::vector<float> zeros(7, 0.0f);
   fake_quantize_row_i8(zeros);
   EXPECT_EQ(zeros, std::vector<float>(7, 0.0f));
@@ -61,8 +61,8 @@ TEST(FakeQuantI8, ZerosStayAndBrokenRowsShow) {
   fake_quantize_row_u8({});
 }
 
-TEST(FakeQuantI16, KnownCodes) {
-  // Scale 1: codes are the values, halves to even.
+TEST(FakeQuantI16, KnownValues) {
+  // Scale 1: quantized values are the rounded values, ties to even.
   std::vector<float> row = {32512.0f, -32512.0f, 0.5f, 1.5f, 12345.5f, -12344.5f, 3.49f, 0.0f};
   fake_quantize_row_i16(row);
   EXPECT_EQ(row, (std::vector<float>{32512, -32512, 0, 2, 12346, -12344, 3, 0}));
@@ -76,7 +76,7 @@ TEST(FakeQuantI16, StaysWithinHalfAStepAtAnyMagnitude) {
     for (const float value : row) largest = std::max(largest, std::fabs(value));
     std::vector<float> got = row;
     fake_quantize_row_i16(got);
-    // A step that is denormal itself has few digits.
+    // A denormal step has few digits itself.
     const float slack = largest * 1e-6f + 32512 * 1e-45f;
     for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(got[i], row[i], largest / 32512 * 0.501f + slack) << spread;
   }
@@ -89,7 +89,7 @@ TEST(FakeQuantI16, StaysWithinHalfAStepAtAnyMagnitude) {
   fake_quantize_row_i16({});
 }
 
-TEST(FakeQuantU8, KnownCodes) {
+TEST(FakeQuantU8, KnownValues) {
   std::vector<float> row = {-5.0f, 250.0f, -4.5f, -3.5f, 0.0f, 249.4f};
   std::vector<uint8_t> quantized(row.size());
   const ScaleAndMin range = quantize_row_u8(row, quantized);
@@ -122,14 +122,14 @@ TEST(FakeQuantU8, AConstantRowIsExact) {
     fake_quantize_row_u8(row);
     EXPECT_EQ(row, std::vector<float>(5, constant));
   }
-  // A range that does not fit a float is broken, not silently wrong.
+  // A range that overflows a float is NaN, not silently wrong.
   std::vector<float> row = {-3e38f, 3e38f};
   fake_quantize_row_u8(row);
   EXPECT_TRUE(std::isnan(row[0]) && std::isnan(row[1]));
 }
 
-TEST(FakeQuantWeights, CodesAreRelativeToTheLargestProductOfARun) {
-  // Weight times scale: 2, 1, nothing seen, and a row without codes.
+TEST(FakeQuantWeights, WeightsAreScaledToTheLargestProductOfARun) {
+  // Weight times scale: 2, 1, masked, and a constant row.
   const std::vector<ScaleAndMin> values = {{1.0f, 0.0f}, {0.5f, 7.0f}, {4.0f, 0.0f}, {0.0f, 3.0f}};
   std::vector<double> weights = {2.0 - 1e-9, 2.0, 0.0, 1.0};
   fake_quantize_weights(weights, values);
@@ -137,7 +137,7 @@ TEST(FakeQuantWeights, CodesAreRelativeToTheLargestProductOfARun) {
   EXPECT_NEAR(weights[0], 2.0 - 1e-9, 1e-12);
   EXPECT_NEAR(weights[1], 32512 / 2 * step / 0.5, 1e-9);
   EXPECT_EQ(weights[2], 0.0);
-  // Its stand-in for a scale is 3 / 2^20, far below a step.
+  // Its substitute for a scale is 3 / 2^20, far below a step.
   EXPECT_EQ(weight_scale(values[3]), 3.0f * 0x1p-20f);
   EXPECT_EQ(weights[3], 0.0);
 }

@@ -49,7 +49,7 @@ TEST(MakeEncoding, ZeroIsExactAndTheRangeIsCovered) {
         const float half = 0.5f * e.scale * 1.0001f;
         ASSERT_LE(ends.low - half, std::min(low, 0.0f)) << low << " " << high;
         ASSERT_GE(ends.high + half, std::max(high, 0.0f)) << low << " " << high;
-        // And not more than it must be.
+        // And not more than necessary.
         const double wanted = static_cast<double>(std::max(high, 0.0f)) - static_cast<double>(std::min(low, 0.0f));
         const double span = static_cast<double>(ends.high) - static_cast<double>(ends.low);
         if (!symmetric) {

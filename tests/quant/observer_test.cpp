@@ -50,7 +50,7 @@ ir::Encoding encoding_of(DType dtype, float low, float high, bool symmetric = fa
   return encoding.ok() ? *encoding : ir::Encoding{};
 }
 
-// What the run time's own encoder and decoder make of the values.
+// The error of the run time's own encoder and decoder.
 double true_error(std::span<const float> values, DType dtype, const ir::Encoding& encoding) {
   std::vector<uint16_t> quantized(values.size());
   std::vector<float> back(values.size());
@@ -110,8 +110,8 @@ TEST(Observer, BinsHoldTheirValues) {
         EXPECT_GE(bin.low, bins[i - 1].high);
       }
       if (bin.low == bin.high) continue;
-      // Of the same width relative to the values, and with the right number of them inside. An end may be in either of
-      // two neighbours: negative bins have theirs at the low end.
+      // All bins have the same relative width and the right number of values. An edge may belong to either of its
+      // neighbours: negative bins include theirs at the low end.
       EXPECT_LE(bin.high - bin.low, std::max(std::fabs(bin.low), std::fabs(bin.high)) / 64.0);
       const auto inside = std::count_if(values.begin(), values.end(), [&](float x) {
         const bool last = i + 1 == bins.size() && x == bin.high, first = i == 0 && x == bin.low;
@@ -124,7 +124,8 @@ TEST(Observer, BinsHoldTheirValues) {
 }
 
 TEST(Observer, GrowsOverManyOrdersOfMagnitude) {
-  // Each value is 1000 times the one before; three of each, so that the statistics of the last ones are known exactly.
+  // Each value is 1000 times the previous one; three of each, so that the statistics of the last ones are known
+  // exactly.
   Observer observer("t");
   double total = 0.0;
   std::vector<float> values;
@@ -143,7 +144,7 @@ TEST(Observer, GrowsOverManyOrdersOfMagnitude) {
   double counted = 0.0;
   for (const auto& bin : observer.bins()) counted += bin.count;
   EXPECT_EQ(counted, static_cast<double>(values.size()));
-  // The other way around: bins never move, and the counts are the same.
+  // In reverse: bins never move, and the counts are the same.
   Observer falling("t");
   for (auto v = values.rbegin(); v != values.rend(); ++v) falling.add({&*v, 1});
   // All at once: growth in the middle of a call.
@@ -163,7 +164,7 @@ TEST(Observer, GrowsOverManyOrdersOfMagnitude) {
 }
 
 TEST(Observer, SmallValuesKeepTheirResolutionBesideHugeOnes) {
-  // One value in ten thousand is 10^5 times larger than the rest. A percentile must still see the rest.
+  // One value in ten thousand is 10^5 times larger than the rest. A percentile must still resolve the rest.
   std::vector<float> values = draw(Shape::kGaussian, 200'000, 3);
   std::vector<float> sorted = values;
   for (size_t i = 0; i < values.size(); i += 20'000) values[i] = 30'000.0f;
@@ -223,7 +224,7 @@ TEST(Observer, MseAgainstExhaustiveSearch) {
       }
       const double whole =
           true_error(values, DType::kU8, encoding_of(DType::kU8, observer.min(), observer.max(), symmetric));
-      // The exhaustive search sees the values and may fit their accidents; the histogram must not.
+      // The exhaustive search sees the values and may overfit them; the histogram must not.
       EXPECT_LE(found, 1.06 * best) << static_cast<int>(shape) << symmetric;
       EXPECT_LE(found, 1.04 * whole) << static_cast<int>(shape) << symmetric;
     }
@@ -231,7 +232,7 @@ TEST(Observer, MseAgainstExhaustiveSearch) {
 }
 
 TEST(Observer, MseClipsWhatIsWorthIt) {
-  // Gaussian values in 8 bits: 40.57 dB is the best that a uniform quantizer of 256 steps can do.
+  // Gaussian values in 8 bits: 40.57 dB is the best that a uniform quantizer of 256 steps can achieve.
   const std::vector<float> values = draw(Shape::kGaussian, 400'000, 6);
   std::vector<float> centered(values);
   for (float& x : centered) x -= 0.1f;
@@ -242,7 +243,7 @@ TEST(Observer, MseClipsWhatIsWorthIt) {
   const double sqnr = 10.0 * std::log10(sum_of_squares(centered) / true_error(centered, DType::kU8, encoding));
   EXPECT_NEAR(sqnr, 40.57, 0.05);
   EXPECT_NEAR(observer.quality(DType::kU8, encoding).sqnr_db, sqnr, 0.05);
-  // With 16 bits clipping is worth less, so less is clipped.
+  // With 16 bits clipping pays off less, so less is clipped.
   const auto fine = observer.choose_range({.method = RangeMethod::kMse, .dtype = DType::kU16});
   ASSERT_TRUE(fine.ok());
   EXPECT_GT(fine->high - fine->low, range->high - range->low);
@@ -272,13 +273,13 @@ TEST(Observer, QualityAgainstMeasurement) {
   }
 }
 
-TEST(Observer, ConstantTensors) {
+TEST(Observer, HandlesConstantTensors) {
   for (const float value : {0.0f, -0.0f, 1.0f, -3.25f, 1e-30f, 1e20f, -1e-41f}) {
     const Observer observer = observed(std::vector<float>(100, value));
     for (const RangeMethod method : {RangeMethod::kMinMax, RangeMethod::kPercentile, RangeMethod::kMse}) {
       const auto range = observer.choose_range({.method = method});
       ASSERT_TRUE(range.ok()) << range.error().message;
-      if (method != RangeMethod::kMse) {  // That one may end within half a step of the value.
+      if (method != RangeMethod::kMse) {  // This one may end within half a step of the value.
         EXPECT_LE(range->low, value);
         EXPECT_GE(range->high, value);
       }

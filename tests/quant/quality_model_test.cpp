@@ -1,4 +1,4 @@
-// The searches on trained weights: the quality model's, read from its safetensors shards.
+// The searches on trained weights: those of the quality model, read from its safetensors shards.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// The matrices of three of the eight layers: enough to tell quantizers apart, and quick with sanitizers on.
+// The matrices of three of the eight layers: enough to tell quantizers apart, and fast even with sanitizers.
 std::vector<testing::Matrix> layer_weights(const std::filesystem::path& folder) {
   std::vector<testing::Matrix> matrices;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -45,7 +45,7 @@ TEST(QualityModel, SearchBeatsRoundToNearest) {
   const std::filesystem::path folder = TANDEM_SOURCE_DIR "/../shared/quality-model/checkpoint";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
   const auto matrices = layer_weights(folder);
-  ASSERT_EQ(matrices.size(), 21u);  // Seven to a layer.
+  ASSERT_EQ(matrices.size(), 21u);  // Seven per layer.
 
   struct Want {
     WeightSpec spec;

@@ -40,7 +40,7 @@ void expect_same(const WeightMatrix& a, const WeightMatrix& b) {
   EXPECT_EQ(a.scales, b.scales);
 }
 
-// The least error there is for one row, by trying all multipliers at many channel scales.
+// The smallest possible error for one row, found by trying all multipliers at many channel scales.
 double exhaustive_error(const float* row, int64_t cols, int block) {
   float largest = 0;
   for (int64_t c = 0; c < cols; ++c) largest = std::max(largest, std::fabs(row[c]));
@@ -111,7 +111,7 @@ TEST(Lpbq4, ComesCloseToTheExhaustiveSearch) {
   }
 }
 
-TEST(Lpbq4, EveryCodeIsTheNearest) {
+TEST(Lpbq4, EveryValueIsRoundedToNearest) {
   const Matrix matrix = random_matrix(9, 120, Shape::kHeavyTails, 3);
   const WeightMatrix got = quantize(matrix, {WeightFormat::kLpbq4, 32});
   for (int64_t i = 0; i < matrix.rows * matrix.cols; ++i) {
@@ -123,7 +123,7 @@ TEST(Lpbq4, EveryCodeIsTheNearest) {
   }
 }
 
-// What was LPBQ already, with the whole range of codes in use, comes back as it was.
+// A matrix that is already in LPBQ form, using the whole range of values, comes back unchanged.
 TEST(Lpbq4, IsLosslessOnItsOwnGrid) {
   std::mt19937 random(11);
   WeightMatrix original;
@@ -168,7 +168,7 @@ TEST(Int8, IsWellFormedAndNeverWorseThanRoundToNearest) {
 }
 
 TEST(Int8, ClipsOneOutlierWhereThatIsBetter) {
-  // One weight a little beyond 4096 that fill the range evenly: stretching the scale for it costs all the others.
+  // One weight slightly beyond 4096 others that fill the range evenly: stretching the scale for it costs all of them.
   Matrix matrix{1, 4097, std::vector<float>(4097)};
   for (int i = 0; i < 4096; ++i) matrix.values[static_cast<size_t>(i)] = -1.0f + static_cast<float>(i) / 2048.0f;
   matrix.values[4096] = 1.06f;
@@ -200,7 +200,7 @@ TEST(Quantize, DependsOnNeitherThreadsNorChunks) {
   }
 }
 
-// Run-time dispatch changes the speed only.
+// Run-time dispatch affects the speed only.
 TEST(Quantize, InstructionSetsAgreeToTheBit) {
   for (const Shape shape : kShapes) {
     const Matrix matrix = random_matrix(8, 1000, shape, 33);
@@ -233,8 +233,8 @@ TEST(Quantize, InstructionSetsAgreeToTheBit) {
   }
 }
 
-// A power of two changes the scales and nothing else, from the smallest to the largest numbers that are allowed.
-TEST(Quantize, DoesNotCareAboutTheMagnitude) {
+// Scaling by a power of two changes the scales and nothing else, from the smallest to the largest numbers allowed.
+TEST(Quantize, IsInvariantToPowersOfTwo) {
   for (const WeightFormat format : {WeightFormat::kLpbq4, WeightFormat::kI8}) {
     const Matrix matrix = random_matrix(8, 96, Shape::kGaussian, 2);
     const WeightMatrix plain = quantize(matrix, {format, 16});
@@ -264,7 +264,7 @@ TEST(Quantize, ZeroAndVanishingRowsBecomeZerosWithAPositiveScale) {
     for (size_t i = 32; i < 64; ++i) EXPECT_EQ(got.quantized[i], 0);
     for (const float scale : got.scales) EXPECT_TRUE(scale > 0 && std::isfinite(scale));
     for (const uint8_t multiplier : got.multipliers) EXPECT_TRUE(multiplier >= 1 && multiplier <= 16);
-    EXPECT_EQ(got.scales[3], before.scales[3]);  // The neighbours do not notice.
+    EXPECT_EQ(got.scales[3], before.scales[3]);  // The neighbours are unaffected.
   }
 }
 
@@ -284,7 +284,7 @@ TEST(Quantize, ImportanceMovesTheErrorToWhereItMattersLess) {
     }
     EXPECT_LT(weighted_error, plain_error * 0.95) << weight_format_name(format);
 
-    // Any unit will do, and equal importances are no importances.
+    // Any unit will do, and equal importances are the same as none.
     std::vector<float> other_unit = importance, equal(256, 0.25f), none(256, 0.0f);
     for (float& value : other_unit) value *= 1024.0f;
     options.importance = other_unit;

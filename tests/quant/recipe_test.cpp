@@ -21,7 +21,7 @@ Recipe read(std::string_view json) {
   return recipe.ok() ? *std::move(recipe) : Recipe();
 }
 
-// The error must have all these words in it.
+// The error must contain all these words.
 void expect_error(std::string_view json, std::initializer_list<std::string_view> words) {
   const auto recipe = Recipe::from_json(json);
   ASSERT_FALSE(recipe.ok()) << json;

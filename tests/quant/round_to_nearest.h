@@ -1,4 +1,4 @@
-// The plain quantizers that the searches are measured against, and matrices to measure on.
+// The plain quantizers that the searches are compared with, and matrices to test on.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Runs the tool as a user would, and opens what it wrote.
+// Runs the tool as a user would, and opens its output.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -60,8 +60,8 @@ TEST(MakeCheckpoint, EveryFamilyHasItsTensors) {
   }
 }
 
-// The embedding of 2000 x 64 numbers has the deviation that it should, in every type.
-TEST(MakeCheckpoint, ValuesAreSane) {
+// The embedding of 2000 x 64 numbers has the expected standard deviation, in every dtype.
+TEST(MakeCheckpoint, WeightsHaveTheExpectedDeviation) {
   for (const std::string dtype : {"f32", "f16", "bf16"}) {
     SCOPED_TRACE(dtype);
     TempFolder folder;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes src/chat/jinja/unicode_tables.cpp: make_jinja_unicode.py > unicode_tables.cpp
 
-What Python's str knows of characters, as ranges. Run it with the Python whose Jinja2 the engine should equal.
+The character properties of Python's str, as ranges. Run it with the Python whose Jinja2 the engine should match.
 """
 
 import sys

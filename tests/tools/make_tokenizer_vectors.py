@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/data/text/library_vectors.json: small tokenizers that use each supported option, and what the Hugging
-Face `tokenizers` library makes of some texts with them.
+"""Makes tests/data/text/library_vectors.json: small tokenizers that use each supported option, and the output of
+the Hugging Face `tokenizers` library for some texts.
 
     python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3
     venv/bin/python tests/tools/make_tokenizer_vectors.py > tests/data/text/library_vectors.json

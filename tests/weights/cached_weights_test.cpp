@@ -1,4 +1,4 @@
-// Weights that are kept are those of their source, and the limit holds.
+// Cached weights equal those of their source, and the limit holds.
 #include "weights/cached_weights.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kRows = 100, kCols = 7;  // Three blocks and a short one.
 
-// Numbers that tell where they are from.
+// Numbers that encode where they are from.
 class CountingWeights final : public WeightProvider {
  public:
   Status read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const override {
@@ -39,7 +39,7 @@ void expect_equal(const WeightProvider& wanted, const WeightProvider& got, std::
   EXPECT_EQ(a, b) << name << " " << begin << " " << rows;
 }
 
-TEST(CachedWeights, AreThoseOfTheSource) {
+TEST(CachedWeights, EqualTheSource) {
   const CountingWeights source, wanted;
   const CachedWeights cached(source, kShapes);
   for (int repeat = 0; repeat < 2; ++repeat) {
@@ -58,12 +58,12 @@ TEST(CachedWeights, PassThroughWhatDoesNotFit) {
   const uint64_t block = 32 * kCols * sizeof(float);
   const CachedWeights cached(source, kShapes, 2 * block + block / 2);
   for (int repeat = 0; repeat < 3; ++repeat) expect_equal(wanted, cached, "a", 0, kRows);
-  // Two whole blocks and the short one are kept; the 32 rows of the third block are read each time.
+  // Two whole blocks and the short one are cached; the 32 rows of the third block are read each time.
   EXPECT_EQ(cached.bytes_kept(), (32 + 32 + 4) * kCols * sizeof(float));
   EXPECT_EQ(source.rows_read, 68 + 3 * 32);
 }
 
-TEST(CachedWeights, TellErrorsEveryTime) {
+TEST(CachedWeights, ReportErrorsEveryTime) {
   CountingWeights source;
   source.broken_row = 40;
   const CachedWeights cached(source, kShapes);

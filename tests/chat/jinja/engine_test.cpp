@@ -1,4 +1,4 @@
-// The engine's own templates and expected texts; what Jinja2 3.1.6 renders of them, as transformers sets it up.
+// The engine's own templates with what Jinja2 3.1.6 renders, set up as in transformers.
 // tests/chat/differential_jinja.py compares many more with Jinja2 itself.
 #include "chat/jinja/jinja_test.h"
 

@@ -1,4 +1,4 @@
-// Templates of real models, and what Jinja2 renders of them.
+// Templates of real models, and what Jinja2 renders from them.
 #include <filesystem>
 
 #include "base/mapped_file.h"
@@ -55,7 +55,7 @@ TEST(Golden, RealTemplatesToTheByte) {
   RecordProperty("cases", cases);
 }
 
-// 2,000 messages of a megabyte take a small part of the steps that a rendering has.
+// 2,000 messages of a megabyte take a small share of the steps that a rendering has.
 TEST(Golden, RealTemplatesRenderLongConversations) {
   const fs::path folder = fs::path(TANDEM_SOURCE_DIR) / "../shared/golden/chat";
   if (!fs::exists(folder)) GTEST_SKIP() << "the templates of other people's models are not here";

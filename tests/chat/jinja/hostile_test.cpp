@@ -1,4 +1,4 @@
-// Templates that try to hang or to exhaust the app that renders them.
+// Templates that try to hang the app that renders them, or to exhaust its memory.
 #include <chrono>
 
 #include "chat/jinja/jinja_test.h"
@@ -20,7 +20,7 @@ void expect_refused(const std::string& source) {
   if (!parsed.ok()) {
     error = parsed.error();
   } else {
-    RenderOptions options;  // Less than usual, for the sanitizers' sake.
+    RenderOptions options;  // Less than usual, because sanitizers are slow.
     options.limits.steps = 500'000;
     options.limits.memory = size_t{16} << 20;
     const auto text = parsed->render(*parse_json_value(R"({"s": "text", "messages": []})", "v"), options);
@@ -30,10 +30,10 @@ void expect_refused(const std::string& source) {
   EXPECT_EQ(error.code, ErrorCode::kResourceExhausted) << source.substr(0, 200) << ": " << error.message;
   EXPECT_LT(error.message.size(), 300u);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), 60.0) << source.substr(0, 200);  // A few seconds; a sanitizer makes it more.
+  EXPECT_LT(seconds.count(), 60.0) << source.substr(0, 200);  // A few seconds; sanitizers take longer.
 }
 
-TEST(Hostile, EndlessWork) {
+TEST(Hostile, EndlessWorkIsStopped) {
   expect_refused("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}");
   expect_refused("{% for a in range(99999) %}{% for b in range(99999) %}{{ a }}{% endfor %}{% endfor %}");
   expect_refused("{{ range(1000000000) }}");
@@ -47,8 +47,8 @@ TEST(Hostile, EndlessWork) {
       "{% set ns.m = m %}{{ m() }}");
 }
 
-// Operations that take long for one number, one tuple or one padding.
-TEST(Hostile, EndlessWorkInOneOperation) {
+// Operations that are slow on a single number, tuple or padding.
+TEST(Hostile, EndlessWorkInOneOperationIsStopped) {
   const std::string loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% set q = ";
   const std::string end = " %}{% endfor %}{% endfor %}";
   expect_refused(loop + "1e300|round(300)" + end);
@@ -58,12 +58,12 @@ TEST(Hostile, EndlessWorkInOneOperation) {
   expect_refused("{% set s='a'*1000000 %}{% set t=('a'*999999~'b',)*100000 %}" + loop + "s.startswith(t)" + end);
 }
 
-// Text and data in turn, a hundred thousand times: each part is counted once.
+// Text and data alternate a hundred thousand times: each part is counted once.
 TEST(Hostile, ChangingTheCaseOfManyPartsIsLinear) {
   EXPECT_EQ(render("{% set x=('a'~c)*100000 %}{{ x|upper|length }}", R"({"c": "b"})"), "200000");
 }
 
-TEST(Hostile, EndlessMemory) {
+TEST(Hostile, EndlessMemoryIsStopped) {
   expect_refused("{{ 'a' * 9999999999 }}");
   expect_refused("{{ [1] * 9999999999 }}");
   expect_refused("{% set ns = namespace(s='aa') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}");
@@ -93,7 +93,7 @@ TEST(Hostile, EndlessMemory) {
       "set ns.k = ns.l %}{% for j in range(99999) %}{% endfor %}{% endfor %}");
 }
 
-TEST(Hostile, DeepNesting) {
+TEST(Hostile, DeepNestingIsRefused) {
   expect_refused("{{ " + repeated("(", 100000) + repeated(")", 100000) + " }}");
   expect_refused("{{ " + repeated("[", 100000) + repeated("]", 100000) + " }}");
   expect_refused("{{ " + repeated("not ", 100000) + "1 }}");
@@ -107,8 +107,8 @@ TEST(Hostile, DeepNesting) {
   expect_refused(repeated("{% for i in s %}", 50000) + repeated("{% endfor %}", 50000));
 }
 
-TEST(Hostile, ThingsThatHoldThemselves) {
-  // Nothing is left behind: the sanitizers look.
+TEST(Hostile, SelfReferencesDoNotLeak) {
+  // Nothing leaks: the sanitizers check.
   EXPECT_EQ(render("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns.me.me.me is defined }}"), "True");
   EXPECT_EQ(render("{% set ns = namespace() %}{% set ns.l = [ns, {'x': ns}] %}{{ ns.l|length }}"), "2");
   EXPECT_EQ(
@@ -119,14 +119,14 @@ TEST(Hostile, ThingsThatHoldThemselves) {
       render("{% set ns = namespace(t=1) %}{% for i in range(500) %}{% set a = namespace() %}{% set a.next = ns.t %}"
              "{% if loop.index % 100 == 0 %}{% set ns.t = 1 %}{% else %}{% set ns.t = a %}{% endif %}{% endfor %}ok"),
       "ok");
-  // A chain from its end: each namespace knows the next only.
+  // A chain from its end: each namespace knows only the next.
   EXPECT_EQ(
       render("{% set ns = namespace() %}{% set ns.tail = namespace() %}{% for i in range(20000) %}{% set t = ns.tail %}"
              "{% set t.next = namespace() %}{% set ns.tail = t.next %}{% endfor %}ok"),
       "ok");
 }
 
-// 40 times an operation on half a megabyte, with a tenth of the usual steps.
+// An operation on half a megabyte, 40 times, with a tenth of the usual steps.
 std::string render_operation(const char* operation) {
   const std::string setup =
       "{% set a = 'a' * 500000 %}{% set n = 'a' * 30000 + 'b' %}{% set u = 'é' * 300000 %}{% set s = ' ' * 500000 %}"
@@ -136,7 +136,7 @@ std::string render_operation(const char* operation) {
   return render(setup + "{% for i in range(40) %}{% set x = " + operation + " %}{% endfor %}ok", "{}", options);
 }
 
-// Steps stand for time: what looks at each character is charged for each.
+// Steps stand for time: what examines each character is charged for each.
 TEST(Hostile, OperationsOnLongTextsAreChargedForTheirLength) {
   for (const char* operation :
        {"s.strip()", "s|trim", "a.strip('a')", "a|title", "u.title()", "u.upper()", "u.startswith('é', 299999)",
@@ -147,7 +147,7 @@ TEST(Hostile, OperationsOnLongTextsAreChargedForTheirLength) {
   }
 }
 
-// Comparing all of `n` at each place of `a` took a second for each of the forty.
+// Comparing all of `n` at each position of `a` took a second for each of the forty.
 TEST(Hostile, SearchesAreLinear) {
   for (const char* operation : {"a.find(n)", "a.rfind(n)", "a.count(n)", "n in a", "a.split(n)", "a.rsplit(n)",
                                 "a.replace(n, 'x')", "a.partition(n)", "a.rpartition(n)", "a|replace(n, '')"}) {
@@ -155,7 +155,7 @@ TEST(Hostile, SearchesAreLinear) {
     const std::string text = render_operation(operation);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     EXPECT_TRUE(text == "ok" || text.find("takes too long") != std::string::npos) << text.substr(0, 200);
-    EXPECT_LT(seconds.count(), 30.0) << operation;  // A tenth of a second; a sanitizer makes it more.
+    EXPECT_LT(seconds.count(), 30.0) << operation;  // A tenth of a second; sanitizers take longer.
   }
 }
 
@@ -180,7 +180,7 @@ TEST(Hostile, ManyNamesAreChargedForTheSearch) {
   }
 }
 
-// What is written piece by piece is charged once, not for all that was written before it.
+// Text that is written piece by piece is charged once, not again for everything before it.
 TEST(Hostile, LongResultsOfOrdinaryOperationsAreNotRefused) {
   std::string list = R"({"tools": [)";
   for (int i = 0; i < 20'000; ++i) list += (i > 0 ? "," : "") + std::string(R"({"name": "function", "n": [1, 2.5]})");

@@ -1,4 +1,4 @@
-// Short ways to render in tests.
+// Shorthands for rendering in tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Whose words the parts of a rendering are. Data is written in Greek, templates in Latin letters, so that every letter
-// of the result tells where it came from, whatever was done to it.
+// The origins of the parts of a rendering. Data is in Greek, templates are in Latin letters, so that every letter of
+// the result shows where it came from, whatever was done to it.
 #include "chat/jinja/jinja_test.h"
 #include "chat/jinja/unicode.h"
 
@@ -197,7 +197,7 @@ TEST(Origins, OfJson) {
         "{{ pairs|tojson(sort_keys=true, separators=('a', 'b')) }}", "{{ ('a' ~ d ~ 'b')|tojson }}"}) {
     check(source);
   }
-  // Escapes of data are data as well.
+  // Escapes in data are data too.
   const auto text =
       Template::parse("{{ d|tojson(ensure_ascii=true) }}")->render_marked(*parse_json_value(R"({"d": "αβ"})", ""));
   EXPECT_EQ(text->bytes(), R"("\u03b1\u03b2")");
@@ -237,7 +237,7 @@ TEST(Origins, OfStatements) {
   }
 }
 
-// A number is text in the end, and '<|' ~ n ~ '|>' may be a token.
+// A number ends up as text, and '<|' ~ n ~ '|>' may be a token.
 TEST(Origins, OfNumbers) {
   for (const char* source : {"{{ n }}a", "{{ n + 1 }}", "{{ 1 - x }}", "{{ -n }}", "{{ n|string }}", "{{ x|int }}",
                              "{{ n|float }}", "{{ '%d' % n }}", "{{ '{:o}'.format(n) }}", "{{ [n, x]|tojson }}",
@@ -250,13 +250,13 @@ TEST(Origins, OfNumbers) {
   EXPECT_TRUE(text->is_own());
 }
 
-TEST(Origins, WhatNobodyKeepsTrackOfIsData) {
+TEST(Origins, UntrackedTextIsData) {
   EXPECT_EQ(Value::string("text").origin(), Origin::kData);
   EXPECT_EQ(Value::literal("text").origin(), Origin::kTemplate);
   EXPECT_EQ(parse_json_value("\"text\"", "")->origin(), Origin::kData);
 }
 
-// What a template compares and looks up does not depend on whose words they are.
+// What a template compares and looks up does not depend on origins.
 TEST(Origins, DoNotChangeComparisons) {
   EXPECT_EQ(render("{{ '</t>' in d }}{{ d.split('</t>')[1] }}{{ d.startswith('a') }}{{ d == 'a</t>b' }}{{ {'k': 1}[k] "
                    "}}{{ {k: 2}['k'] }}",

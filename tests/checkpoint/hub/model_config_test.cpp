@@ -21,8 +21,8 @@ Json tiny_with(std::string_view extra) {
   return json;
 }
 
-// Every value that both styles can say. What hub files leave to the family's default (layer types, tying) may be absent
-// in one and given in the other.
+// Every value that both styles can express. What hub files leave to the family's default (layer types, tying) may be
+// absent in one and present in the other.
 void expect_same(const ModelConfig& hub, const ModelConfig& v5) {
   EXPECT_EQ(hub.architecture, v5.architecture);
   EXPECT_EQ(hub.model_type, v5.model_type);

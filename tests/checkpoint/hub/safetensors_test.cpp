@@ -17,7 +17,7 @@ std::string one(std::string_view dtype, std::string_view shape, std::string_view
 
 TEST(Safetensors, ReadsEntriesMetadataAndData) {
   test::TempFolder folder;
-  // The data begins at an odd place: 8 + 145 bytes.
+  // The data begins at an odd offset: 8 + 145 bytes.
   folder.write(
       "m.safetensors",
       safetensors(R"({"__metadata__":{"format":"pt"},"b":{"shape":[2,3],"data_offsets":[4,16],"dtype":"BF16"},)"

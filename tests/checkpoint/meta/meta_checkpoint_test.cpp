@@ -1,4 +1,4 @@
-// Meta's folders: parts put together, generations told apart, mistakes named.
+// Meta's folders: parts are joined, generations are told apart, mistakes are named.
 #include "checkpoint/meta/meta_from_hub.h"
 
 namespace tandem {
@@ -13,8 +13,8 @@ using test::MetaModel;
 using test::TempFolder;
 using test::TorchTensorSpec;
 
-TEST(MetaCheckpoint, PartsArePutTogether) {
-  // llama3_2: 8 heads, 2 of keys, tied. llama2: 4 heads, its own head.
+TEST(MetaCheckpoint, JoinsParts) {
+  // llama3_2: 8 heads, 2 KV heads, tied. llama2: 4 heads, its own LM head.
   for (const auto& [family, parts] : {std::pair{"llama2", 2}, {"llama2", 4}, {"llama3_2", 2}}) {
     for (const bool by_rows : {false, true}) {
       const auto hub = Checkpoint::open(kGolden / family);
@@ -31,7 +31,7 @@ TEST(MetaCheckpoint, PartsArePutTogether) {
   }
 }
 
-TEST(MetaCheckpoint, HalvesAndSharedHeads) {
+TEST(MetaCheckpoint, ReadsHalvesAndSharedLmHeads) {
   const auto hub = Checkpoint::open(kGolden / "smollm2");  // f16, tied.
   TempFolder folder;
   MetaModel{*hub, 1, true, true, "HalfStorage"}.save(folder);
@@ -52,7 +52,7 @@ TEST(MetaCheckpoint, HalvesAndSharedHeads) {
   }
 }
 
-TEST(MetaCheckpoint, ParamsOfTheGenerations) {
+TEST(MetaCheckpoint, ReadsParamsOfEveryGeneration) {
   const auto hub = Checkpoint::open(kGolden / "llama3_2");
   TempFolder folder;
   const MetaModel model{*hub};
@@ -82,7 +82,7 @@ TEST(MetaCheckpoint, ParamsOfTheGenerations) {
   expect_error(folder.path(), ErrorCode::kUnsupported, "moe_args");
 }
 
-TEST(MetaCheckpoint, MetaFoldersWithMistakes) {
+TEST(MetaCheckpoint, RefusesBrokenFolders) {
   const auto hub = Checkpoint::open(kGolden / "llama2");
   const MetaModel model{*hub, 2};
   TempFolder folder;
@@ -183,8 +183,8 @@ TEST(MetaCheckpoint, BrokenTensorsAreNamed) {
       ErrorCode::kCorrupt, "size");
 }
 
-// A slice of a larger storage, and strides that mean nothing.
-TEST(MetaCheckpoint, ViewsInOnePieceAreRead) {
+// A slice of a larger storage, and irrelevant strides.
+TEST(MetaCheckpoint, ReadsContiguousViews) {
   const auto hub = Checkpoint::open(kGolden / "llama2");
   TempFolder folder;
   const MetaModel model{*hub};

@@ -1,4 +1,4 @@
-// Meta's folders made from a hub's checkpoint, and comparing checkpoints. Shared by the tests of torch's files.
+// Meta's folders made from a hub checkpoint, and comparing checkpoints. Shared by the tests of torch files.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline void expect_error(const fs::path& path, ErrorCode code, std::string_view 
   EXPECT_NE(checkpoint.error().message.find(says), std::string::npos) << checkpoint.error().message;
 }
 
-// Every weight of `wanted` by name, shape and value, whole and in odd runs of rows.
+// Compares every weight of `wanted` by name, shape and value, whole and in odd runs of rows.
 inline void expect_same_weights(const Checkpoint& got, const Checkpoint& wanted) {
   EXPECT_EQ(got.names(), wanted.names());
   for (const std::string& name : wanted.names()) {
@@ -36,7 +36,7 @@ inline void expect_same_weights(const Checkpoint& got, const Checkpoint& wanted)
       std::vector<float> part(static_cast<size_t>(count * size));
       ASSERT_TRUE(read_rows_f32(*a, begin, count, part).ok());
       EXPECT_TRUE(std::equal(part.begin(), part.end(), values.begin() + begin * size)) << name << " row " << begin;
-      got.release_rows(*a, begin, count);  // About memory only: what is read later is the same.
+      got.release_rows(*a, begin, count);  // Affects memory only: later reads return the same.
     }
     got.release(*a);
     EXPECT_EQ(*read_tensor_f32(*a), values) << name;
@@ -83,12 +83,12 @@ inline Matrix cut_cols(const Matrix& m, int64_t cols, int64_t part, int64_t part
   return out;
 }
 
-// A hub checkpoint of the Llama family in Meta's names, in so many parts.
+// A hub checkpoint of the Llama family in Meta's names, in this many parts.
 struct MetaModel {
   const Checkpoint& hub;
   int64_t parts = 1;
-  bool embedding_by_rows = false;  // As Llama 3 cuts it.
-  bool share_lm_head = false;      // The head is the embedding's own storage.
+  bool embedding_by_rows = false;  // As Llama 3 splits it.
+  bool share_lm_head = false;      // The LM head shares the embedding's storage.
   std::string storage = "FloatStorage";
 
   std::string write(int64_t part, const std::function<void(std::string&, TorchTensorSpec&)>& edit = {}) const {

@@ -21,7 +21,7 @@ void expect_error(const std::string& pickle, ErrorCode code, std::string_view sa
   EXPECT_NE(tree.error().message.find(says), std::string::npos) << tree.error().message;
 }
 
-TEST(Pickle, Values) {
+TEST(Pickle, ReadsValues) {
   // {"a": 1, "b": -2, "c": 300, "d": None, "e": True, "f": 0.5, "g": [1, "x"], "h": (), 5: False, "i": -1}
   const std::string pickle = proto(
       "}(" + pickle_text("a") + "K\x01" + pickle_text("b") + std::string("J\xfe\xff\xff\xff", 5) + pickle_text("c") +
@@ -44,7 +44,7 @@ TEST(Pickle, Values) {
   EXPECT_EQ(tree->find(root, "z"), nullptr);
 }
 
-TEST(Pickle, SharedAndCyclicValuesAreNoTrouble) {
+TEST(Pickle, ReadsSharedAndCyclicValues) {
   // a = []; a.append(a); {"x": a, "y": a}
   const std::string pickle =
       proto("}(" + pickle_text("x") + std::string("]q\0h\0a", 6) + pickle_text("y") + std::string("h\0", 2) + "u");
@@ -54,7 +54,7 @@ TEST(Pickle, SharedAndCyclicValuesAreNoTrouble) {
   EXPECT_EQ(&tree->at(tree->find(tree->root(), "x")->items[0]), tree->find(tree->root(), "x"));
 }
 
-TEST(Pickle, TensorsAndParameters) {
+TEST(Pickle, ReadsTensorsAndParameters) {
   test::TorchWriter writer;
   const std::string tensor = writer.tensor({.shape = {2, 3}, .data = std::string(24, 'x'), .parameter = true});
   const auto tree = PickleTree::parse(as_bytes(proto(tensor)), "f");
@@ -69,7 +69,7 @@ TEST(Pickle, TensorsAndParameters) {
 }
 
 // A state_dict is an OrderedDict with an attribute, which the pickle sets with BUILD.
-TEST(Pickle, OrderedDictWithAttributes) {
+TEST(Pickle, ReadsAnOrderedDictWithAttributes) {
   const auto tree = PickleTree::parse(as_bytes(proto(pickle_global("collections", "OrderedDict") + ")R(" +
                                                      pickle_text("k") + "K\x07u}" + pickle_text("_metadata") + "}sb")),
                                       "f");
@@ -130,7 +130,7 @@ TEST(Pickle, EveryOtherOpcodeIsRefusedByName) {
   }
 }
 
-TEST(Pickle, Nonsense) {
+TEST(Pickle, RefusesNonsense) {
   const std::string storage = "(" + pickle_text("storage") + pickle_global("torch", "FloatStorage") + pickle_text("0") +
                               pickle_text("cpu") + pickle_int(6) + "tQ";
   const std::string rebuild = pickle_global("torch._utils", "_rebuild_tensor_v2");
@@ -183,11 +183,11 @@ TEST(Pickle, Nonsense) {
   expect_error(proto("(" + pickle_text("storage") + pickle_global("torch", "FloatStorage") +
                      pickle_text(std::string(100'000, '0')) + "NK\x01tQ"),
                ErrorCode::kCorrupt, "storage");
-  // Depth is not a matter of the stack.
+  // Depth does not use the stack.
   EXPECT_TRUE(PickleTree::parse(as_bytes(proto("N" + std::string(400'000, '\x85'))), "f").ok());
 }
 
-TEST(Pickle, EveryCutIsAnError) {
+TEST(Pickle, EveryTruncationIsAnError) {
   test::TorchWriter writer;
   const std::string pickle =
       proto(test::TorchWriter::dict({{"a", writer.tensor({{2, 3}, std::string(24, 'x')})}, {"b", "K\x01"}}));

@@ -1,4 +1,4 @@
-// What torch.save() wrote: Meta's folders, llama2.c's files, pytorch_model.bin. The same weights as the hub's.
+// Files written by torch.save(): Meta's folders, llama2.c's files, pytorch_model.bin. The same weights as the hub's.
 #include <set>
 
 #include "checkpoint/meta/meta_from_hub.h"
@@ -64,7 +64,7 @@ TEST(TorchCheckpoint, Llama2cOtherForms) {
   const auto hub = Checkpoint::open(kGolden / "llama2");
   TorchWriter writer;
   std::vector<std::pair<std::string, std::string>> items;
-  // Names as torch.compile() leaves them; the head shares the embedding's storage.
+  // Names as torch.compile() leaves them; the LM head shares the embedding's storage.
   const std::string embedding = test::float_bytes(*read_tensor_f32(*hub->tensor("model.embed_tokens.weight")));
   for (const char* name : {"tok_embeddings.weight", "output.weight"}) {
     items.push_back(
@@ -130,7 +130,7 @@ TEST(TorchCheckpoint, TokenizersBesideTheWeights) {
   TempFolder meta;
   fs::copy(kMeta / "llama2_meta", meta.path() / "model");
   EXPECT_FALSE(Checkpoint::open(meta.path() / "model")->tokenizer_path().has_value());
-  meta.write("tokenizer.model", "x");  // As Llama 2 comes: one for all models.
+  meta.write("tokenizer.model", "x");  // Llama 2's layout: one for all models.
   EXPECT_TRUE(
       fs::equivalent(*Checkpoint::open(meta.path() / "model")->tokenizer_path(), meta.path() / "tokenizer.model"));
   meta.write("model/tokenizer.model", "y");
@@ -203,7 +203,7 @@ TEST(TorchCheckpoint, OtherFilesAreRefusedByName) {
   expect_error(folder.path() / "x.tdm", ErrorCode::kInvalidArgument, "folder");
 }
 
-TEST(TorchCheckpoint, EveryCutIsAnError) {
+TEST(TorchCheckpoint, EveryTruncationIsAnError) {
   TempFolder folder;
   folder.copy_from(kMeta / "llama2_meta");
   const std::string bytes = test::read_all(folder.path() / "consolidated.00.pth");

@@ -45,7 +45,7 @@ TEST(Zip, ReadsStoredMembersInPlace) {
   EXPECT_FALSE(looks_like_zip(as_bytes("PK")));
 }
 
-TEST(Zip, EveryCutIsAnError) {
+TEST(Zip, EveryTruncationIsAnError) {
   for (const bool zip64 : {false, true}) {
     ZipWriter zip = example();
     zip.zip64 = zip64;
@@ -57,8 +57,8 @@ TEST(Zip, EveryCutIsAnError) {
   }
 }
 
-// A member's bytes must lie inside the file whatever the sizes and offsets say.
-TEST(Zip, AnyByteMayBeWrong) {
+// A member's bytes must be inside the file whatever the sizes and offsets say.
+TEST(Zip, SurvivesAnyWrongByte) {
   for (const bool zip64 : {false, true}) {
     ZipWriter zip = example();
     zip.zip64 = zip64;

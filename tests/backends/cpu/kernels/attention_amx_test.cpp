@@ -1,4 +1,4 @@
-// Attention with AMX's tiles against that of AVX-512 VNNI: sums of codes are exact in both, so the bits are the same.
+// Attention with AMX tiles against AVX-512 VNNI: integer sums are exact in both, so the bits are the same.
 #include "backends/cpu/kernels/attention_test.h"
 
 namespace tandem::cpu {
@@ -31,7 +31,7 @@ class AmxAttention : public testing::Test {
   const KernelTable* words_ = nullptr;
 };
 
-TEST_F(AmxAttention, GivesTheBitsOfWords) {
+TEST_F(AmxAttention, MatchesWordProductsBitForBit) {
   Random random(41);
   const int64_t dims[] = {32, 64, 80, 128, 192, 256};
   for (int round = 0; round < 150; ++round) {
@@ -40,7 +40,7 @@ TEST_F(AmxAttention, GivesTheBitsOfWords) {
     const int64_t all = slots + (round % 2 == 0 ? 0 : random.integer(0, 70));
     const Cache keys(*amx_, Cache::kKeys, DType::kU8, all, dim, random),
         values(*amx_, Cache::kValues, DType::kU8, all, dim, random);
-    // A third of the problems has few rows, next to the least that tiles are used for.
+    // A third of the problems have few rows, close to the smallest number that tiles are used for.
     const int64_t most = round % 3 == 0 ? 8 : 130;
     Problem p = make_problem(random.integer(1, most), random.integer(1, 8), dim, slots, random);
     p.quantized = true;
@@ -52,8 +52,8 @@ TEST_F(AmxAttention, GivesTheBitsOfWords) {
   }
 }
 
-// The largest sums that there are: all codes of queries, weights, keys and values at their ends.
-TEST_F(AmxAttention, SumsAtTheirEnds) {
+// The largest possible sums: all quantized queries, weights, keys and values at their extremes.
+TEST_F(AmxAttention, IsExactAtTheLargestSums) {
   Random random(42);
   const int64_t slots = 64, dim = 256;
   Cache keys(*amx_, Cache::kKeys, DType::kU8, slots, dim, random),
@@ -70,7 +70,7 @@ TEST_F(AmxAttention, SumsAtTheirEnds) {
   p.quantized = true;
   p.scale = 1e-3f;
   int sign = 1;
-  for (float& x : p.q) x = static_cast<float>(sign);  // Codes of 32512.
+  for (float& x : p.q) x = static_cast<float>(sign);  // Quantized to 32512.
   expect_same(p, keys, values, 0);
   sign = -1;
   for (float& x : p.q) x = static_cast<float>(sign);
@@ -79,8 +79,8 @@ TEST_F(AmxAttention, SumsAtTheirEnds) {
   expect_same(p, keys, values, 2);
 }
 
-// Rows without codes and rows with not-a-number next to others: in both the same rows are broken, and no other.
-TEST_F(AmxAttention, BrokenRowsStayAlone) {
+// Constant rows and rows with NaN among others: both kernels break the same rows, and no other.
+TEST_F(AmxAttention, NanStaysInItsRow) {
   Random random(43);
   const Cache keys(*amx_, Cache::kKeys, DType::kU8, 100, 64, random),
       values(*amx_, Cache::kValues, DType::kU8, 100, 64, random);

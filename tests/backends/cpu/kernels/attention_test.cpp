@@ -42,7 +42,7 @@ std::vector<double> reference(const Problem& p, const Cache& keys, const Cache& 
 
 struct Kind {
   DType type;
-  bool quantized;  // As QuantizedAttention.
+  bool quantized;  // As in QuantizedAttention.
 };
 constexpr Kind kKinds[] = {{DType::kF32, false}, {DType::kF16, false}, {DType::kU8, false}, {DType::kU8, true}};
 std::string name_of(const Kind& kind) {
@@ -65,15 +65,15 @@ TEST_P(Attention, MatchesDoublePrecision) {
     p.quantized = kind.quantized;
     const std::vector<float> got = run(k(), p, keys, values, 0, p.tokens, slots);
     const std::vector<double> want = reference(p, keys, values);
-    // A weight next to the middle of two codes may get the other one: 1/32512 of values that are 6 apart at most, in an
-    // average with others.
+    // A weight close to the middle of two quantized values may be rounded either way: 1/32512 of values that are 6
+    // apart at most, averaged with others.
     const double tolerance = kind.quantized ? 2e-4 : 1e-5;
     for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], tolerance) << "round " << round << " at " << i;
   }
 }
 
 // Scores so far apart that naive exponentials overflow.
-TEST_P(Attention, LargeScores) {
+TEST_P(Attention, LargeScoresDoNotOverflow) {
   Random random(31);
   const Cache keys(k(), Cache::kKeys, DType::kF32, 150, 64, random, 50.0f),
       values(k(), Cache::kValues, DType::kF32, 150, 64, random);
@@ -173,8 +173,8 @@ TEST_P(Attention, NoMaskIsAMaskOfZeros) {
   EXPECT_EQ(run(k(), p, keys, values, 0, 3, 100), zeros);
 }
 
-// Slots are taken from tile `first_tile` on: the bits of a cache whose tiles lie in that order.
-TEST_P(Attention, TilesMayGoRound) {
+// Tiles are processed from `first_tile` on: the same bits as a cache whose tiles are in that order.
+TEST_P(Attention, FirstTileRotatesTheOrderOfTiles) {
   Random random(38);
   for (const auto& [type, quantized] : kKinds) {
     const int64_t slots = 4 * kAttentionTile, dim = 32;
@@ -183,7 +183,7 @@ TEST_P(Attention, TilesMayGoRound) {
     Problem p = make_problem(3, 2, dim, slots, random);
     p.quantized = quantized;
     const std::vector<float> straight = run(k(), p, keys, values, 0, 3, slots);
-    // The same tiles, the last one first in memory.
+    // The same tiles, with the last one first in memory.
     Cache turned_keys = keys, turned_values = values;
     Problem turned = p;
     const size_t tile_bytes = dtype_bytes(type, static_cast<size_t>(kAttentionTile * dim));
@@ -207,8 +207,8 @@ TEST_P(Attention, TilesMayGoRound) {
   }
 }
 
-// Rows of which there are no codes, next to others; large and small numbers in one tile.
-TEST_P(Attention, CodesOfOddRows) {
+// Constant rows among others; large and small numbers in one tile.
+TEST_P(Attention, ConstantRowsAndMixedMagnitudesMatchTheReference) {
   Random random(39);
   Cache keys(k(), Cache::kKeys, DType::kU8, 100, 32, random), values(k(), Cache::kValues, DType::kU8, 100, 32, random);
   const auto put = [&](Cache& cache, int64_t slot, const std::vector<float>& row) {
@@ -234,7 +234,7 @@ TEST_P(Attention, CodesOfOddRows) {
   for (const float v : run(k(), p, keys, values, 0, p.tokens, 100)) ASSERT_NEAR(v, 0.5f, 1e-6f);
 }
 
-// Every number of a head has its own place, and all places are used.
+// Every number of a head has its own index, and all indices are used.
 TEST(KvLayout, IsAPermutation) {
   for (const auto& [slots, dim] : {std::pair<int64_t, int64_t>{1, 1}, {5, 3}, {16, 8}, {33, 7}, {100, 20}, {7, 128}}) {
     for (const auto index : {key_index, value_index}) {
@@ -247,7 +247,7 @@ TEST(KvLayout, IsAPermutation) {
   }
 }
 
-TEST_P(Attention, StoredRowsAreTheNearestCodes) {
+TEST_P(Attention, StoredRowsAreRoundedToNearest) {
   Random random(36);
   for (int64_t dim = 1; dim < 70; ++dim) {
     const float spread = std::pow(10.0f, static_cast<float>(random.integer(-43, 36)));

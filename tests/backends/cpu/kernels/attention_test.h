@@ -46,7 +46,7 @@ struct Cache {
     for (size_t s = 0; s < scales.size(); s += 2) all.push_back({scales[s], scales[s + 1]});
     return all;
   }
-  // What memory that nobody wrote may hold.
+  // Whatever memory that was never written may hold.
   void poison(int64_t slot) {
     const size_t bytes = dtype_bytes(head.dtype, 1);
     for (int64_t d = 0; d < width; ++d) std::memset(data.data() + index(slot, d) * bytes, 0xff, bytes);
@@ -69,7 +69,7 @@ struct Problem {
   bool quantized = false;
 };
 
-// Token t sees slots up to slots - tokens + t, less some random ones.
+// Token t sees slots up to slots - tokens + t, except some random ones.
 inline Problem make_problem(int64_t tokens, int64_t group, int64_t dim, int64_t slots, Random& random) {
   Problem p{tokens, group, dim, slots, group * dim + 3, slots + 2, {}, {}, 0.3f, 0.0f, 0, false};
   p.q = random.normals(tokens * p.q_stride);

@@ -10,7 +10,7 @@ namespace {
 class Elementwise : public EachIsa {};
 TANDEM_EACH_ISA(Elementwise);
 
-// Floats of all magnitudes and both signs that a vector width does not divide, with the special ones.
+// Floats of all magnitudes and both signs, plus the special ones, in a number that no vector width divides.
 std::vector<float> all_magnitudes(double low, double high, int64_t count) {
   std::vector<float> values;
   for (int64_t i = 0; i < count; ++i) {
@@ -122,7 +122,7 @@ TEST_P(Elementwise, SimpleOnesAreExactAtAnyLengthAndInPlace) {
       ASSERT_EQ(scaled[i], a[i] * 3.0f);
       ASSERT_EQ(in_place[i], sum[i]);
       ASSERT_EQ(gate_up[i], silu_whole[i] * b[i]);
-      float alone;  // An element's result does not depend on its place.
+      float alone;  // An element's result does not depend on its position.
       k().silu(&a[i], 1, &alone);
       ASSERT_EQ(alone, silu_whole[i]);
     }

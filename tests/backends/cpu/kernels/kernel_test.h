@@ -19,7 +19,7 @@ namespace tandem::cpu {
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// A test of every table that runs here; its name says which.
+// A test of every table that this CPU can run; its name says which.
 class EachIsa : public testing::TestWithParam<const KernelTable*> {
  protected:
   const KernelTable& k() const { return *GetParam(); }
@@ -31,7 +31,7 @@ class EachIsa : public testing::TestWithParam<const KernelTable*> {
 template <typename T>
 struct AlignedBuffer {
   explicit AlignedBuffer(uint64_t count)
-      // Exactly as large as asked for, so that AddressSanitizer sees a write beyond it.
+      // Exactly as large as requested, so that AddressSanitizer sees a write past the end.
       : data(static_cast<T*>(count == 0 ? nullptr : ::operator new (count * sizeof(T), std::align_val_t{64}))) {}
   ~AlignedBuffer() { ::operator delete (data, std::align_val_t{64}); }
   AlignedBuffer(const AlignedBuffer&) = delete;
@@ -51,13 +51,13 @@ struct Random {
   std::mt19937 engine;
 };
 
-// kEdges: each number the lowest or the highest one.
+// kEdges: each number is the lowest or the highest.
 enum class Fill { kRandom, kLowest, kHighest, kZero, kEdges };
 
 // A matrix of any format; the extremes are those of the format.
 WeightMatrix make_matrix(WeightFormat format, int64_t rows, int64_t cols, int block, Fill fill, Random& random);
 
-// The distance of two floats in units of the last place of `want`.
+// The distance of two floats in units in the last place of `want`.
 inline double ulps(float got, double want) {
   if (std::isnan(want)) return std::isnan(got) ? 0 : 1e30;
   if (std::isinf(static_cast<float>(want)) || std::isinf(got)) return static_cast<float>(want) == got ? 0 : 1e30;

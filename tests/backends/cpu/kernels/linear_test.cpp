@@ -1,5 +1,5 @@
 // Linear layers of all formats: exact integers, floats against double precision, no dependence on the number of tokens,
-// nothing written outside the asked-for rows.
+// nothing written outside the requested rows.
 #include <cstring>
 
 #include "backends/cpu/kernels/kernel_test.h"
@@ -131,7 +131,7 @@ TEST_P(Linear, IntegersAreExactAtTheExtremes) {
   }
 }
 
-// Every way in which tiles of tokens can end, in every form of weights.
+// Every possible remainder of tokens in the tiles, in every weight format.
 TEST_P(Linear, IntegersAreExactForAnyNumberOfTokens) {
   Random random(17);
   for (int64_t tokens = 1; tokens <= 26; ++tokens) {
@@ -145,7 +145,7 @@ TEST_P(Linear, IntegersAreExactForAnyNumberOfTokens) {
   }
 }
 
-// To the bit what an addition behind the layer gives, also where the results take the place of what is added.
+// To the bit what a separate addition after the layer gives, even if the results overwrite the addend.
 TEST_P(Linear, AddsToItsResults) {
   Random random(18);
   for (int round = 0; round < 100; ++round) {
@@ -162,13 +162,13 @@ TEST_P(Linear, AddsToItsResults) {
   }
 }
 
-TEST_P(Linear, PeakCountsItsWork) {
+TEST_P(Linear, Int8PeakCountsItsOperations) {
   const int64_t one = k().multiply_int8(1);
   EXPECT_GT(one, 0);
   EXPECT_EQ(k().multiply_int8(1000), 1000 * one);
 }
 
-// The largest rows that packed_matrix.h allows: sums near the limits of int32.
+// The longest rows that packed_matrix.h allows: sums near the limits of int32.
 TEST_P(Linear, IntegersAreExactInLongRows) {
   Random random(12);
   for (const WeightFormat format : {WeightFormat::kI8, WeightFormat::kLpbq4}) {
@@ -239,7 +239,7 @@ TEST_P(Linear, TokensDoNotInfluenceEachOther) {
   }
 }
 
-TEST_P(Linear, QuantizesRows) {
+TEST_P(Linear, QuantizesRowsToNearestInt8) {
   Random random(16);
   for (int round = 0; round < 200; ++round) {
     const int64_t rows = random.integer(1, 5), cols = random.integer(1, 200);
@@ -310,7 +310,7 @@ TEST_P(Linear, QuantizesRowsTo16Bits) {
       }
     }
   }
-  // Every code there is comes out as it went in.
+  // Every possible value comes out as it went in.
   std::vector<float> all;
   for (int q = -32512; q <= 32512; ++q) all.push_back(static_cast<float>(q));
   const auto count = static_cast<int64_t>(all.size()), stride = (count + 63) / 64 * 64;

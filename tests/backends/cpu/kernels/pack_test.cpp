@@ -1,4 +1,4 @@
-// Packing: the layout that packed_matrix.h promises, and the way back.
+// Packing: the layout that packed_matrix.h documents, and its inverse.
 #include <cstring>
 
 #include "backends/cpu/kernels/kernel_test.h"
@@ -53,7 +53,7 @@ namespace {
 constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16, WeightFormat::kI8,
                                      WeightFormat::kLpbq4};
 
-TEST(Pack, UnpackedRowsAreTheDequantizedOnes) {
+TEST(Pack, UnpackedRowsEqualDequantizedRows) {
   Random random(1);
   for (const WeightFormat format : kFormats) {
     for (int round = 0; round < 60; ++round) {
@@ -72,7 +72,7 @@ TEST(Pack, UnpackedRowsAreTheDequantizedOnes) {
   }
 }
 
-TEST(Pack, SizesAreThoseOfTheParts) {
+TEST(Pack, PackedSizesMatchTheParts) {
   Random random(2);
   for (const WeightFormat format : kFormats) {
     const PackedStorage packed = pack_matrix(make_matrix(format, 33, 70, 32, Fill::kRandom, random));
@@ -103,8 +103,8 @@ TEST(Pack, LayoutAndPaddingAreAsDocumented) {
   }
 }
 
-// Whoever knows what this CPU is says in a variable which tables it should have: scripts/test_arm.sh does.
-TEST(Dispatch, TablesAreThoseOfTheCpu) {
+// If the caller knows the CPU, a variable names the tables that it should have: scripts/test_arm.sh sets it.
+TEST(Dispatch, AvailableTablesMatchTheCpu) {
   std::string names;
   for (const KernelTable* table : available_kernels()) names += (names.empty() ? "" : " ") + std::string(table->isa);
   const char* expected = std::getenv("TANDEM_EXPECTED_ISAS");

@@ -18,7 +18,7 @@ RowTable view(const PackedStorage& storage) {
   return {storage.rows, storage.cols, reinterpret_cast<const int8_t*>(storage.data.data()), storage.scales.data()};
 }
 
-TEST(RowTable, RowsAreTheDequantizedOnes) {
+TEST(RowTable, UnpackedRowsEqualDequantizedRows) {
   Random random(1);
   for (int round = 0; round < 40; ++round) {
     const int64_t rows = random.integer(1, 50), cols = random.integer(1, 300);
@@ -37,8 +37,8 @@ TEST(RowTable, RowsAreTheDequantizedOnes) {
   }
 }
 
-// As long as rows may be, and with the largest numbers there are: no sum may overflow.
-TEST(RowTable, ProductsAreThoseOfTheDequantizedRow) {
+// The longest rows allowed, with the largest numbers: no sum may overflow.
+TEST(RowTable, ProductsEqualThoseOfDequantizedRows) {
   Random random(2);
   for (const int64_t cols : {int64_t{1}, int64_t{64}, int64_t{2560}, int64_t{kMaxQuantizedCols}}) {
     for (const Fill fill : {Fill::kRandom, Fill::kLowest}) {
@@ -61,7 +61,7 @@ TEST(RowTable, ProductsAreThoseOfTheDequantizedRow) {
   }
 }
 
-TEST(RowTable, BrokenNumbersShow) {
+TEST(RowTable, NonFiniteInputsGiveNan) {
   Random random(3);
   const PackedStorage packed = pack_row_table(make_matrix(WeightFormat::kI8, 1, 5, 0, Fill::kRandom, random));
   RescoreInput input;
@@ -75,12 +75,12 @@ TEST(RowTable, BrokenNumbersShow) {
   EXPECT_EQ(multiply_row(view(packed), 0, input), 0.0f);
 }
 
-TEST(FindLargest, GivesWhatSortingGives) {
+TEST(FindLargest, MatchesSorting) {
   Random random(4);
   std::vector<uint64_t> scratch;
   for (int round = 0; round < 300; ++round) {
     const int64_t size = random.integer(1, round % 10 == 0 ? 20000 : 700), count = random.integer(1, size);
-    // Few different values: most of them compete with equals.
+    // Few distinct values: most of them are ties.
     const int most = round % 3 == 0 ? 3 : 65535;
     std::vector<uint16_t> values(static_cast<size_t>(size));
     for (uint16_t& value : values) value = static_cast<uint16_t>(random.integer(0, most));
