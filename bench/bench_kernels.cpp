@@ -3,8 +3,8 @@
 //
 //   bench_kernels --benchmark_filter=linear/.*lpbq4
 //
-// Decode figures are bytes of packed weights per second (GB/s); prefill figures count a multiply-add as two operations
-// (GOPS). On a machine with neighbours take the best of --benchmark_repetitions=N.
+// Decode is reported in bytes of packed weights per second (GB/s); prefill counts a multiply-add as two operations
+// (GOPS). On a shared machine take the best of --benchmark_repetitions=N.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -50,8 +50,8 @@ WeightMatrix random_matrix(WeightFormat format, int64_t rows, int64_t cols, int 
   return m;
 }
 
-// Four streams, fetched ahead, like the decode kernels: one plain stream reads more slowly than they do, and would be
-// no measure of what memory can give.
+// Four streams with prefetching, like the decode kernels: a single plain stream reads more slowly than they do, and
+// would not measure what memory can deliver.
 void read_bandwidth(benchmark::State& state, int64_t bytes) {
   Aligned<uint64_t> memory(static_cast<uint64_t>(bytes) / 8);
   const int64_t quarter = bytes / 8 / 4;
@@ -72,7 +72,7 @@ void read_bandwidth(benchmark::State& state, int64_t bytes) {
 
 void linear(benchmark::State& state, const KernelTable* kernels, WeightFormat format, int block, int64_t rows,
             int64_t cols, int64_t tokens) {
-  // Copies of the matrix are used in turn, so that decoding reads memory and not a cache.
+  // Uses several copies of the matrix in turn, so that decoding reads memory and not a cache.
   const int64_t wanted = tokens == 1 ? int64_t{512} << 20 : 1;
   const PackedStorage storage = pack_matrix(random_matrix(format, rows, cols, block));
   const uint64_t bytes = storage.data.size() + storage.multipliers.size();

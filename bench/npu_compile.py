@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long, and with how much memory, checkpoints of real shapes are compiled for an NPU.
+"""Time and memory of compiling checkpoints of real shapes for an NPU.
 
   bench/npu_compile.py build/release --shape qwen3-4b --target sm8750 [--layers 4,8,16] [--json out.json]
 
-Makes a random checkpoint of the shape (under build/bench, kept for the next time), compiles it hybrid (AR-128 + AR-1,
+Makes a random checkpoint of the shape (in build/bench, kept for the next run), compiles it hybrid (AR-128 + AR-1,
 context 1024, W4A16 LPBQ-32, u8 KV) and samples the memory of the whole process tree meanwhile. Prints the stages, and
-the limits that the project sets itself. With --layers, the same for the shape with so many layers: how time and memory
-grow.
+the limits that the project sets itself. With --layers, the same for the shape with these numbers of layers: how time
+and memory grow.
 """
 import argparse
 import json
@@ -17,12 +17,12 @@ import sys
 import threading
 import time
 
-# Seconds and gigabytes that a compile may take on 2 cores.
+# Limits of a compile on 2 cores: seconds, gigabytes.
 LIMITS = {"smollm2-135m": (60, 1.5), "qwen3-0.6b": (180, 3.0), "qwen3-4b": (900, 8.0)}
 
 
 def tree(root: int) -> list[int]:
-    """The process and all that it started."""
+    """The process and its descendants."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -31,7 +31,7 @@ def tree(root: int) -> list[int]:
             with open(f"/proc/{entry}/stat") as stat:
                 parent = int(stat.read().rsplit(")", 1)[1].split()[1])
         except (OSError, IndexError):
-            continue  # Ended meanwhile.
+            continue  # Has exited meanwhile.
         children.setdefault(parent, []).append(int(entry))
     found, todo = [], [root]
     while todo:
@@ -53,7 +53,7 @@ def resident(pids: list[int]) -> int:
 
 
 class Sampler(threading.Thread):
-    """The most that a process tree has resident at one time."""
+    """Peak resident memory of a process tree."""
 
     def __init__(self, pid: int):
         super().__init__(daemon=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How fast models of real shapes would be on an NPU, by the simulator in Qualcomm's compiler. Nothing is measured.
+"""Estimated speed of models of real shapes on an NPU, from the simulator in Qualcomm's compiler. Nothing is measured.
 
   bench/npu_estimate.py build/release --json out.json --markdown out.md --svg docs/npu_context.svg
   bench/npu_estimate.py build/release --goals [--demo models/demo]
@@ -7,11 +7,11 @@
 
 Compiles a few layers of each shape (random weights, hybrid with shared weights, W4A16 LPBQ-32, u8 KV) and scales their
 time by the number of layers; the LM head comes from a checkpoint with one layer and the whole vocabulary. The embedding
-is the CPU's work in all of these shapes, so no graph has it. --whole compiles all layers, sharded as a user would get
-them, and says how far the scaled figures are off. --goals compares the forms of attention and of the head.
+is looked up by the CPU in all of these shapes, so no graph has it. --whole compiles all layers, sharded as for a user,
+and reports how far off the scaled estimates are. --goals compares the variants of attention and of the LM head.
 
-Checkpoints, encodings and estimates are kept in --work (default: bench beside the build folder) and used again as long
-as the program has not changed.
+Checkpoints, encodings and estimates are kept in --work (default: bench next to the build folder) and reused as long as
+the program has not changed.
 """
 import argparse
 import concurrent.futures
@@ -26,15 +26,15 @@ import sys
 from npu_compile import make_checkpoint
 from npu_estimate_page import draw, goals_table, main_table, sets_table, whole_table
 
-# Layers that are compiled, and those of the model. The former divide the latter.
+# Layers to compile, and layers of the model. The former divide the latter.
 LAYERS = {"smollm2-135m": (6, 30), "qwen3-0.6b": (4, 28), "llama3.2-1b": (4, 16), "qwen3-4b": (2, 36)}
 TARGETS = {"sa8255": "V73", "sa8797": "V81"}
 LENGTHS = (32, 64, 128, 256)
-LAYER_VOCABULARY = 4096  # The layers' time does not depend on it; calibration's does.
+LAYER_VOCABULARY = 4096  # Does not affect the time of the layers, but that of calibration.
 
 
 class Estimator:
-    """Runs `tandem compile --estimate-json` and keeps what it wrote."""
+    """Runs `tandem compile --estimate-json` and keeps its output."""
 
     def __init__(self, build: pathlib.Path, work: pathlib.Path):
         self.build, self.work = build, work
@@ -44,7 +44,7 @@ class Estimator:
 
     def compile(self, checkpoint: pathlib.Path, options: list[str], encodings: pathlib.Path | None = None,
                 again: bool = False) -> dict:
-        """The estimate's JSON, with the file's size and each method's seconds of finalize. `again`: even if it is kept."""
+        """The estimate's JSON, with the file's size and each method's seconds of finalize. `again`: even if cached."""
         key = hashlib.sha256(" ".join([self.program, checkpoint.name] + options).encode()).hexdigest()[:16]
         kept = self.work / "estimates" / f"{checkpoint.name}-{key}.json"
         if kept.exists() and not again:
@@ -105,7 +105,7 @@ def last_line(text: str) -> str:
 
 
 def finalize_seconds(said: str) -> dict[str, float]:
-    """Of each method, summed over shards, from lines as `layers.0-3: 47 MB; 11.1 s (decode 1.3 s, prefill_32 1.5 s); …`."""
+    """Seconds of each method, summed over shards, from lines like `layers.0-3: 47 MB; 11.1 s (decode 1.3 s, prefill_32 1.5 s); …`."""
     seconds: dict[str, float] = {}
     for name, amount, unit in re.findall(r"\b(decode|prefill_\d+|head) ([\d.]+) (ms|s)\b", said):
         seconds[name] = seconds.get(name, 0.0) + float(amount) * (0.001 if unit == "ms" else 1.0)
@@ -120,7 +120,7 @@ def method_of(estimate: dict, name: str) -> dict:
 
 
 def scaled(shape: str, estimate: dict, head: dict) -> dict:
-    """A whole model's figures from those of a few layers."""
+    """A whole model's estimate, scaled from a few layers."""
     compiled, all_layers = LAYERS[shape]
     factor = all_layers / compiled
     methods = {}
@@ -137,7 +137,7 @@ def scaled(shape: str, estimate: dict, head: dict) -> dict:
 
 
 def mark_incomplete(methods: dict) -> None:
-    """A prefill method that lacks the cost of ops which it has in the others cannot be compared with them."""
+    """A prefill method without a cost for ops that have one in the others cannot be compared with them."""
     prefills = [method for tokens, method in methods.items() if tokens != "1"]
     common = set.intersection(*(set(method["uncosted"]) for method in prefills)) if prefills else set()
     for method in prefills:
@@ -146,7 +146,7 @@ def mark_incomplete(methods: dict) -> None:
 
 def estimate_all(estimator: Estimator, args: argparse.Namespace) -> dict:
     heads = {}
-    for shape in args.shape:  # Before threads want the same checkpoint and table.
+    for shape in args.shape:  # Before threads need the same checkpoint and table.
         estimator.encodings(estimator.checkpoint(shape, LAYERS[shape][0], LAYER_VOCABULARY))
         heads |= {(shape, target): estimator.head(shape, target, "lpbq4") for target in args.target}
 
@@ -183,14 +183,14 @@ def calls_as_run_time(lengths: list[int], remaining: int) -> list[int]:
 
 
 def calls_padding_up(lengths: list[int], remaining: int) -> list[int]:
-    """The longest as often as it is filled, then one call that holds the rest."""
+    """The longest as often as it is full, then one call that holds the rest."""
     calls = [lengths[-1]] * (remaining // lengths[-1])
     rest = remaining % lengths[-1]
     return calls + [next(n for n in lengths if n >= rest)] if rest else calls
 
 
 def cheapest(costs: dict[int, float], longest_prompt: int) -> list[float]:
-    """By prompt length, the least that any calls cost which hold the prompt."""
+    """By prompt length, the cheapest sequence of calls that holds the prompt."""
     best = [0.0]
     for n in range(1, longest_prompt + 1):
         best.append(min(cost + best[max(0, n - length)] for length, cost in costs.items()))
@@ -198,7 +198,7 @@ def cheapest(costs: dict[int, float], longest_prompt: int) -> list[float]:
 
 
 def rate_sets(result: dict, longest_prompt: int) -> list[dict]:
-    """For each set of lengths: the mean over prompts of first-token time over the best possible, by both rules."""
+    """For each set of lengths: the mean over prompts of first-token time relative to the best possible, for both policies."""
     costs = {int(tokens): method["ms"] for tokens, method in result["methods"].items() if not method.get("incomplete")}
     head, best = result["head_ms"], cheapest(costs, longest_prompt)
     rows = []
@@ -220,7 +220,7 @@ def rate_sets(result: dict, longest_prompt: int) -> list[dict]:
 
 
 def rate_all_sets(results: dict, longest_prompt: int) -> dict:
-    """Of each shape and target, at the smallest context that holds the prompts."""
+    """For each shape and target, at the smallest context that holds the prompts."""
     rated: dict = {}
     for shape, targets in results.items():
         for target, contexts in targets.items():
@@ -234,7 +234,7 @@ def rate_all_sets(results: dict, longest_prompt: int) -> dict:
 
 
 def measure_goals(estimator: Estimator, demo: pathlib.Path | None) -> dict:
-    """Each figure before (attention of whole layers, int8 head) and now (the defaults), in µs unless named otherwise."""
+    """Each metric before (attention of whole layers, int8 LM head) and now (the defaults), in µs unless stated otherwise."""
     found: dict = {"rows": [], "uncosted": {}}
     columns = {"before": ("--attention", "mha"), "now": ()}
     us: dict = {}
@@ -273,7 +273,7 @@ def measure_goals(estimator: Estimator, demo: pathlib.Path | None) -> dict:
 
 
 def hybrid_sizes(estimator: Estimator, demo: pathlib.Path | None) -> dict[str, dict]:
-    """Bytes of a file with decode alone and of a hybrid one."""
+    """Bytes of a file with decode only and of a hybrid one."""
     sizes = {}
     models = [("qwen3-0.6b, 4 layers", estimator.checkpoint("qwen3-0.6b", 4, LAYER_VOCABULARY), 128)]
     if demo:
@@ -312,12 +312,12 @@ def main() -> None:
     parser.add_argument("--work", type=pathlib.Path, help="where checkpoints and estimates are kept")
     parser.add_argument("--shape", action="append", choices=list(LAYERS), help="may be given several times; default: all")
     parser.add_argument("--target", action="append", choices=list(TARGETS), help="default: both")
-    parser.add_argument("--context", type=numbers, default=[512, 1024, 2048, 4096], help="such as 512,4096")
-    parser.add_argument("--lengths", type=numbers, default=list(LENGTHS), help="prefill lengths, such as 32,128")
+    parser.add_argument("--context", type=numbers, default=[512, 1024, 2048, 4096], help="for example 512,4096")
+    parser.add_argument("--lengths", type=numbers, default=list(LENGTHS), help="prefill lengths, for example 32,128")
     parser.add_argument("--longest-prompt", type=int, default=2048, help="sets of lengths are rated over prompts up to this")
     parser.add_argument("--jobs", type=int, default=2, help="compiles at a time")
     parser.add_argument("--quick", action="store_true", help="SmolLM2-135M on V73 at two contexts only")
-    parser.add_argument("--goals", action="store_true", help="instead: forms of attention and head, before and now")
+    parser.add_argument("--goals", action="store_true", help="instead: variants of attention and LM head, before and now")
     parser.add_argument("--demo", type=pathlib.Path, help="with --goals: the demo model's folder, for its file's size")
     parser.add_argument("--whole", action="append", choices=list(LAYERS), help="instead: check against all layers of a shape")
     parser.add_argument("--json", type=pathlib.Path)

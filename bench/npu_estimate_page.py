@@ -1,4 +1,4 @@
-"""Tables and the picture of what npu_estimate.py found."""
+"""Tables and plot of the results of npu_estimate.py."""
 import math
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 400, 60, 50, 50, 130
@@ -11,7 +11,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def cell(method: dict | None) -> str:
-    """Milliseconds; a star where activations are spilled, "more than" where the cost of some ops is missing."""
+    """Milliseconds; a star if activations are spilled, "more than" if the cost of some ops is missing."""
     if method is None:
         return "–"
     return ("> " if method.get("incomplete") else "") + f"{method['ms']:.1f}" + ("*" if method["spill_fill_mb"] >= 1 else "")
@@ -49,7 +49,7 @@ def sets_table(rated: dict) -> str:
     for chosen in [row["set"] for row in rated[names[0]]]:
         of_set = [row for name in names for row in rated[name] if row["set"] == chosen]
         if len(of_set) < len(names):
-            continue  # Some shape has no complete cost of one of these lengths.
+            continue  # Some shape lacks a complete cost for one of these lengths.
         for rule, label in (("run_time", "fill"), ("padding_up", "pad up")):
             mean = sum(row[rule] for row in of_set) / len(of_set)
             finalize = sum(row["finalize_s_per_layer"] for row in of_set) / len(of_set)
@@ -119,7 +119,7 @@ def draw(results: dict, architectures: dict) -> str:
     ticks = [digit * 10.0**power for power in range(-2, 4) for digit in (1, 2, 5)]
     out = axes("A decode step with the LM head, simulated by QNN's compiler", contexts,
                [ms for ms in ticks if low <= math.log10(ms) <= high], x, y)
-    highest = float(HEIGHT)  # Of the labels so far: curves come close to each other at the right.
+    highest = float(HEIGHT)  # Of the labels so far: the curves are close to each other on the right.
     for name, color, dashes, points in sorted(curves, key=lambda curve: curve[3][-1][1]):
         line = " ".join(f"{x(context):.1f},{y(ms):.1f}" for context, ms in points)
         out.append(f'<polyline fill="none" stroke="{color}" stroke-width="2" stroke-dasharray="{dashes}" points="{line}"/>')

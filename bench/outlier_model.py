@@ -3,12 +3,12 @@
 
     bench/outlier_model.py CHECKPOINT OUT [--channels 6] [--factor 32] [--seed 7]
 
-In every layer a few channels of each normed hidden state and of the gated product before `down_proj` become `factor`
-times as large, and the columns of the matrices that read them as many times smaller. The factor is a power of two, so
-that not a bit of a mantissa changes: a float model computes the same, and rounding to integers gets as hard as it is in
-large models. For measuring what a number format of activations costs (docs/quantization.md).
+In every layer a few channels of each normed hidden state and of the gated product before `down_proj` are multiplied by
+`factor`, and the columns of the matrices that read them are divided by it. The factor is a power of two, so that no
+mantissa changes: a float model computes the same, and rounding to integers becomes as hard as it is in large models.
+For measuring what an activation format costs (docs/quantization.md).
 
-Llama's names of tensors (also Mistral's, Qwen's, SmolLM's), bf16 or f32 safetensors. Needs Python 3 and nothing else.
+Expects Llama's tensor names (also Mistral's, Qwen's, SmolLM's), bf16 or f32 safetensors. Needs Python 3 and nothing else.
 """
 import argparse
 import json
@@ -18,35 +18,35 @@ import struct
 import sys
 from pathlib import Path
 
-# What is scaled up, and by which matrices it is read. Norms are vectors; up_proj's rows are the channels it computes.
+# What is scaled up, and the matrices that read it. Norms are vectors; up_proj's rows are the channels that it computes.
 CHANNELS = {
     "input_layernorm": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
     "post_attention_layernorm": ["mlp.gate_proj", "mlp.up_proj"],
     "mlp.up_proj": ["mlp.down_proj"],
 }
-# Bytes of a number, the struct letter of its bits, bits of its mantissa.
+# Bytes of a number, struct letter of its bits, bits of its mantissa.
 KINDS = {"BF16": (2, "H", 7), "F32": (4, "I", 23)}
 
 
 class Checkpoint:
-    """All tensors of a folder's safetensors, as bytes that can be changed."""
+    """All tensors of a folder's safetensors, as mutable bytes."""
 
     def __init__(self, folder: Path):
-        self.files, self.places = {}, {}
+        self.files, self.tensors = {}, {}
         for path in sorted(folder.glob("*.safetensors")):
             data = bytearray(path.read_bytes())
             (length,) = struct.unpack_from("<Q", data)
             for name, tensor in json.loads(data[8 : 8 + length]).items():
                 if name != "__metadata__":
-                    self.places[name] = (path.name, 8 + length + tensor["data_offsets"][0], tensor)
+                    self.tensors[name] = (path.name, 8 + length + tensor["data_offsets"][0], tensor)
             self.files[path.name] = data
 
     def shape(self, name: str) -> list[int]:
-        return self.places[name][2]["shape"]
+        return self.tensors[name][2]["shape"]
 
     def scale(self, name: str, indices: list[int], power: int):
-        """Multiplies these numbers of a tensor by two to the power."""
-        file, begin, tensor = self.places[name]
+        """Multiplies these numbers of a tensor by a power of two."""
+        file, begin, tensor = self.tensors[name]
         if tensor["dtype"] not in KINDS:
             sys.exit(f"{name} is {tensor['dtype']}; this takes {' and '.join(KINDS)}")
         size, letter, mantissa = KINDS[tensor["dtype"]]
@@ -55,7 +55,7 @@ class Checkpoint:
             (word,) = struct.unpack_from("<" + letter, bits, index * size)
             exponent = word >> mantissa & 255
             if exponent == 0:
-                continue  # Zero, or next to it.
+                continue  # Zero or denormal.
             if not 1 <= exponent + power <= 254:
                 sys.exit(f"{name}: a number leaves the range of floats; take a smaller factor")
             struct.pack_into("<" + letter, bits, index * size, word + (power << mantissa))
@@ -72,7 +72,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--channels", type=int, default=6, help="of each input that get larger")
+    parser.add_argument("--channels", type=int, default=6, help="channels of each input that are scaled up")
     parser.add_argument("--factor", type=int, default=32, help="a power of two")
     parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
@@ -82,7 +82,7 @@ def main():
     rng = random.Random(args.seed)
     weights = Checkpoint(args.checkpoint)
     layer = 0
-    while f"model.layers.{layer}.input_layernorm.weight" in weights.places:
+    while f"model.layers.{layer}.input_layernorm.weight" in weights.tensors:
         for source, readers in CHANNELS.items():
             name = f"model.layers.{layer}.{source}.weight"
             width, *row = weights.shape(name)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws the roofline of a machine and where tandem and llama.cpp are under it, from what vs_llama_cpp.py --json wrote.
+"""Draws a machine's roofline with tandem and llama.cpp under it, from the output of vs_llama_cpp.py --json.
 
     bench/roofline.py figures.json docs/roofline.svg
 
-Across: operations per byte read from memory. Up: billions of operations per second. The slope is the measured read
-bandwidth, the flat part what int8 reaches with operands in registers. Both axes are logarithmic.
+x: operations per byte read from memory. y: billions of operations per second. The slope is the measured read
+bandwidth, the flat part the int8 peak with operands in registers. Both axes are logarithmic.
 """
 import json
 import math
@@ -30,10 +30,10 @@ def text(x: float, y: float, words: str, extra: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" {extra}>{words}</text>'
 
 
-def draw(figures: dict) -> str:
-    bandwidth, peak = figures["read_gb_per_second"], figures["int8_gops"]
+def draw(metrics: dict) -> str:
+    bandwidth, peak = metrics["read_gb_per_second"], metrics["int8_gops"]
     points = []
-    for name, row in figures["rows"].items():
+    for name, row in metrics["rows"].items():
         intensity = row["operations"] / row["bytes"]
         for who in ("tandem", "llama.cpp"):
             points.append((name, who, intensity, row[who] * row["operations"] / 1e9))
@@ -41,7 +41,7 @@ def draw(figures: dict) -> str:
     axes = Axes((min(xs) / 3, max(xs) * 4), (min(ys) / 3, max(ys) * 2))
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
            'font-family="sans-serif" font-size="12">', f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-           text(LEFT, 24, f"{figures['shape']}, {figures['threads']} threads, {figures['isa']} kernels", 'font-size="15"')]
+           text(LEFT, 24, f"{metrics['shape']}, {metrics['threads']} threads, {metrics['isa']} kernels", 'font-size="15"')]
     for exponent in range(math.ceil(axes.x0), math.floor(axes.x1) + 1):
         x = axes.x(10.0**exponent)
         out.append(f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{HEIGHT - BOTTOM}" stroke="#ddd"/>')
@@ -60,7 +60,7 @@ def draw(figures: dict) -> str:
     out.append(text(axes.x(knee), axes.y(peak) - 8, f"int8: {peak:.0f} GOPS"))
     middle = math.sqrt(start * knee)
     out.append(text(axes.x(middle) - 10, axes.y(middle * bandwidth) - 6, f"memory: {bandwidth:.1f} GB/s", 'text-anchor="end"'))
-    labels: list[tuple[float, float]] = []  # Where there is one already.
+    labels: list[tuple[float, float]] = []  # Positions already taken.
     for name, who, intensity, speed in points:
         color = "#c0392b" if who == "tandem" else "#2980b9"
         out.append(f'<circle cx="{axes.x(intensity):.1f}" cy="{axes.y(speed):.1f}" r="5" fill="{color}"/>')

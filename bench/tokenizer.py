@@ -4,9 +4,9 @@
     python3 -m venv build/tokenizers && build/tokenizers/bin/pip install tokenizers
     build/tokenizers/bin/python bench/tokenizer.py build/release/bench/bench_tokenizer
 
-The texts are this repository's documents (English), its sources (code), and Chinese sentences put together from phrases
-by a fixed seed. Both sides encode each text as a whole, without special tokens, must give the same ids, and take turns;
-the best time of several runs counts. The vocabulary is ../shared/golden/tokenizers/qwen3, or the file in --vocabulary.
+The texts are this repository's documents (English), its sources (code), and Chinese sentences composed of phrases with
+a fixed seed. Both sides encode each text as a whole, without special tokens, must give the same ids, and alternate; the
+best time of several runs counts. The vocabulary is ../shared/golden/tokenizers/qwen3, or the file in --vocabulary.
 """
 import argparse
 import gzip
@@ -42,7 +42,7 @@ def chinese(rng):
         sentence = rng.choice([rng.choice(WHEN) + "，", ""]) + rng.choice(WHO) + rng.choice([rng.choice(WHERE), ""])
         sentence += rng.choice(DOES) + rng.choice(WHAT) + "，" + rng.choice(THEN) + rng.choice(ENDS)
         if rng.random() < 0.1:
-            # Characters at random: not everything is a known phrase.
+            # Random characters: not everything is a known phrase.
             sentence += "".join(chr(rng.randrange(0x4E00, 0x9FA5)) for _ in range(8)) + "。\n"
         parts.append(sentence)
     return "".join(parts)

@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
 
   std::vector<std::string> names;
   for (const NamedShape& known : known_shapes()) names.emplace_back(known.name);
-  app.add_option("folder", folder, "Where to write; made if it is not there")->required();
+  app.add_option("folder", folder, "Where to write; created if missing")->required();
   app.add_option("--shape", shape_name, "A known shape to start from")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
@@ -73,13 +73,13 @@ int main(int argc, char** argv) {
   app.add_option("--layers", overrides.layers, "Number of layers");
   app.add_option("--heads", overrides.heads, "Query heads");
   app.add_option("--kv-heads", overrides.kv_heads, "Key and value heads");
-  app.add_option("--head-dim", overrides.head_dim, "Size of a head");
+  app.add_option("--head-dim", overrides.head_dim, "Size of an attention head");
   app.add_option("--ffn", overrides.ffn, "Width of the feed-forward part");
   app.add_option("--vocab", overrides.vocab, "Number of tokens");
-  app.add_option("--context", overrides.context, "Positions that the model was made for");
+  app.add_option("--context", overrides.context, "Positions that the model supports");
   app.add_option("--rope-theta", overrides.rope_theta, "Base of the rotary frequencies")->check(CLI::PositiveNumber);
-  auto* tied = app.add_flag("--tied", overrides.tied, "The head is the embedding");
-  app.add_flag("--untied", overrides.untied, "The head has weights of its own")->excludes(tied);
+  auto* tied = app.add_flag("--tied", overrides.tied, "The LM head is the embedding");
+  app.add_flag("--untied", overrides.untied, "The LM head has weights of its own")->excludes(tied);
   app.add_option("--dtype", dtype, "Type of the weights")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}))
       ->capture_default_str();
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", tokenizer, "A tokenizer.json to copy; otherwise one token per byte")
       ->check(CLI::ExistingFile);
   app.add_option("--threads", options.threads, "0: one per core")->check(CLI::Range(0, 1024))->capture_default_str();
-  app.add_flag("--force", options.overwrite, "Replace a checkpoint that is in the folder");
+  app.add_flag("--force", options.overwrite, "Replace an existing checkpoint");
   app.add_flag("-q,--quiet", quiet, "Print errors only");
   CLI11_PARSE(app, argc, argv);
 
