@@ -45,7 +45,7 @@ Result<std::optional<struct stat>> stat_link(const std::filesystem::path& path) 
   struct stat info {};
   if (::lstat(path.c_str(), &info) == 0) return std::optional(info);
   if (errno == ENOENT) return std::optional<struct stat>();
-  return io_error("{}: cannot be looked at ({})", path.string(), std::strerror(errno));
+  return io_error("{}: cannot be accessed ({})", path.string(), std::strerror(errno));
 }
 
 uint64_t random_number() {

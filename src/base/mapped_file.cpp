@@ -105,11 +105,11 @@ Status MappedFile::check() const {
 Error MappedFile::changed() const {
   struct stat now {};
   if (::fstat(fd_, &now) != 0) {
-    return io_error("{}: cannot be looked at any more ({}); start again", path_.string(), std::strerror(errno));
+    return io_error("{}: can no longer be accessed ({}); start again", path_.string(), std::strerror(errno));
   }
   const bool same_time = now.st_mtim.tv_sec == modified_.tv_sec && now.st_mtim.tv_nsec == modified_.tv_nsec;
   if (static_cast<size_t>(now.st_size) == size_ && same_time) {
-    return io_error("{}: a part of the file cannot be read; look after the disk or the network that it is on",
+    return io_error("{}: a part of the file cannot be read; check the disk or the network that it is on",
                     path_.string());
   }
   return io_error(

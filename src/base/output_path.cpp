@@ -46,7 +46,7 @@ Result<bool> is_same_file(const std::filesystem::path& a, const std::filesystem:
     if (::stat(paths[i]->c_str(), &info[i]) == 0) continue;
     // Where one cannot get in, one cannot write either. Other errors are no answer.
     if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP) return false;
-    return io_error("{}: cannot be looked at ({})", paths[i]->string(), std::strerror(errno));
+    return io_error("{}: cannot be accessed ({})", paths[i]->string(), std::strerror(errno));
   }
   return info[0].st_dev == info[1].st_dev && info[0].st_ino == info[1].st_ino;
 }
@@ -75,7 +75,7 @@ Status check_output_path(const std::filesystem::path& path, const OutputRules& r
   TANDEM_TRY(check_folder(path));
   if (::lstat(path.c_str(), &info) != 0) {
     if (errno == ENOENT) return ok_status();
-    return io_error("{}: cannot be looked at ({})", name, std::strerror(errno));
+    return io_error("{}: cannot be accessed ({})", name, std::strerror(errno));
   }
   if (S_ISLNK(info.st_mode)) {
     if (rules.force) return ok_status();

@@ -238,7 +238,7 @@ Result<Checkpoint> Checkpoint::open(const fs::path& path, const CheckpointOption
 Status Checkpoint::find_name() {
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(folder_, error);
-  if (error) return io_error("{}: cannot be looked at ({})", folder_.string(), error.message());
+  if (error) return io_error("{}: cannot be accessed ({})", folder_.string(), error.message());
   TANDEM_ASSIGN(const bool is_file, regular_file_exists(whole));
   name_ = is_file ? whole.stem().string() : whole.filename().string();
   return ok_status();
@@ -343,7 +343,7 @@ Result<std::vector<fs::path>> Checkpoint::input_files() const {
   std::vector<fs::path> files = {folder_};
   std::error_code error;
   const bool is_folder = fs::is_directory(folder_, error);
-  if (error) return io_error("{}: cannot be looked at ({})", folder_.string(), error.message());
+  if (error) return io_error("{}: cannot be accessed ({})", folder_.string(), error.message());
   if (is_folder) {
     TANDEM_ASSIGN(const std::vector<std::string> names, list_folder(folder_));
     for (const std::string& name : names) files.push_back(folder_ / name);

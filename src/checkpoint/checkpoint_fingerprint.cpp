@@ -33,7 +33,7 @@ Result<std::string> sample_of(const fs::path& path, uint64_t size) {
     file.read(block.data(), static_cast<std::streamsize>(kBlock));
     // A shorter sample would identify another checkpoint.
     if (file.gcount() != static_cast<std::streamsize>(std::min(size, kBlock))) {
-      return io_error("{}: cannot be read; look after the disk that it is on", path.string());
+      return io_error("{}: cannot be read; check the disk that it is on", path.string());
     }
     sample.append(block, 0, static_cast<size_t>(file.gcount()));
   }
@@ -51,7 +51,7 @@ Status Checkpoint::add_file_to_fingerprint(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
   const auto time = error ? 0 : fs::last_write_time(path, error).time_since_epoch().count();
-  if (error) return io_error("{}: cannot be looked at ({})", path.string(), error.message());
+  if (error) return io_error("{}: cannot be accessed ({})", path.string(), error.message());
   TANDEM_ASSIGN(const std::string sample, sample_of(path, size));
   const std::string name_and_size = str_format("{} {}", path.filename().string(), size);
   fingerprint_ = hash_more(fingerprint_, str_format("{} {}", name_and_size, time));

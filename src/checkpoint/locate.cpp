@@ -101,7 +101,7 @@ Result<CheckpointLocation> locate_checkpoint(const fs::path& path, const std::st
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) return not_found("{}: no such folder or file", path.string());
   if (status.type() == fs::file_type::none) {
-    return io_error("{}: cannot be looked at ({})", path.string(), error.message());
+    return io_error("{}: cannot be accessed ({})", path.string(), error.message());
   }
   if (!fs::is_directory(status)) return locate_file(path);
   TANDEM_ASSIGN(const Contents contents, list(path, config_name));

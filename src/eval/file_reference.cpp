@@ -112,7 +112,7 @@ Result<std::unique_ptr<Program>> make_file_reference(const Artifact& artifact, T
   }
   if (options.checkpoint.empty()) {
     return invalid_argument(
-        "the weights of a file for {} are inside of its binaries; the phase qdq needs the folder that it was compiled "
+        "the weights of a file for {} are inside its binaries; the phase qdq needs the folder that it was compiled "
         "from: give --checkpoint FOLDER",
         header.target);
   }

@@ -60,11 +60,11 @@ Status validate(std::string_view name, const TensorEncoding& e) {
     return wrong(name, str_format("scale {} should be a positive number from 1.2e-38 to 3.4e38", e.encoding.scale));
   }
   if (e.encoding.zero_point < 0 || e.encoding.zero_point > dtype_max(e.dtype)) {
-    return wrong(name, str_format("zero point {} is no code of {} (0 to {})", e.encoding.zero_point,
+    return wrong(name, str_format("zero point {} is not a value of {} (0 to {})", e.encoding.zero_point,
                                   dtype_name(e.dtype), dtype_max(e.dtype)));
   }
   if (e.encoding.scale > std::numeric_limits<float>::max() / static_cast<float>(dtype_max(e.dtype))) {
-    return wrong(name, str_format("with scale {} its codes go beyond the range of floats", e.encoding.scale));
+    return wrong(name, str_format("with scale {} its values go beyond the range of floats", e.encoding.scale));
   }
   if (!std::isfinite(e.observed_min) || !std::isfinite(e.observed_max) || e.observed_min > e.observed_max) {
     return wrong(name, str_format("min {} and max {} are no range", e.observed_min, e.observed_max));
@@ -189,7 +189,7 @@ Result<TensorEncoding> entry_from_json(std::string_view name, const Json& object
       has_scale = true;
     } else if (key == "zero_point") {
       if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT16_MAX) {
-        return wrong(name, str_format("zero_point {} should be a whole number that is a code", shown(value)));
+        return wrong(name, str_format("zero_point {} should be an integer from 0 to 65535", shown(value)));
       }
       e.encoding.zero_point = value.get<int32_t>();
       has_zero_point = true;

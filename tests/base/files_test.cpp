@@ -389,7 +389,7 @@ TEST(RegularFileExists, DistinguishesAbsenceFromFailure) {
   }
   const auto unknown = regular_file_exists(folder / "loop");
   ASSERT_FALSE(unknown.ok());
-  EXPECT_NE(unknown.error().message.find("loop: cannot be looked at"), std::string::npos) << unknown.error().message;
+  EXPECT_NE(unknown.error().message.find("loop: cannot be accessed"), std::string::npos) << unknown.error().message;
 }
 
 }  // namespace

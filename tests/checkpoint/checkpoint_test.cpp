@@ -337,7 +337,7 @@ TEST(Checkpoint, RefusesAFileThatCannotBeExamined) {
     fs::create_symlink(name, copy / name);  // A link to itself.
     const auto checkpoint = Checkpoint::open(copy);
     ASSERT_FALSE(checkpoint.ok());
-    EXPECT_NE(checkpoint.error().message.find(std::string(name) + ": cannot be looked at"), std::string::npos)
+    EXPECT_NE(checkpoint.error().message.find(std::string(name) + ": cannot be accessed"), std::string::npos)
         << checkpoint.error().message;
   }
 }

@@ -95,7 +95,7 @@ Result<TorchTensor> TorchArchive::tensor(const PickleValue& value, std::string_v
   }
   const auto count = element_count(value.shape);
   if (!count || !range_inside(static_cast<uint64_t>(value.integer), *count, static_cast<uint64_t>(storage.integer))) {
-    return corrupt("{}: tensor \"{}\" ([{}] from element {}) reaches out of its data ({} elements)", what,
+    return corrupt("{}: tensor \"{}\" ([{}] from element {}) extends past its data ({} elements)", what,
                    printable_name(name), str_join(value.shape, ", "), value.integer, storage.integer);
   }
   return TorchTensor{*type->dtype, value.shape,

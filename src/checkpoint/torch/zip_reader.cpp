@@ -153,7 +153,7 @@ Result<std::span<const uint8_t>> find_data(std::span<const uint8_t> file, const 
     return corrupt("{}: zip member \"{}\" is not where the directory says", what, name());
   }
   if (!range_inside(reader.position(), member.size, data_end)) {
-    return corrupt("{}: zip member \"{}\" ({} bytes) reaches out of the archive", what, name(), member.size);
+    return corrupt("{}: zip member \"{}\" ({} bytes) extends past the end of the archive", what, name(), member.size);
   }
   return file.subspan(reader.position(), member.size);
 }
@@ -165,7 +165,7 @@ bool looks_like_zip(std::span<const uint8_t> file) { return ByteReader(file).u32
 Result<ZipMembers> read_zip(std::span<const uint8_t> file, std::string_view what) {
   TANDEM_ASSIGN(const Directory directory, read_end(file, what));
   if (!range_inside(directory.offset, directory.size, file.size())) {
-    return corrupt("{}: the directory of this zip archive reaches out of the file", what);
+    return corrupt("{}: the directory of this zip archive extends past the end of the file", what);
   }
   if (directory.members > kMaxMembers) {
     return corrupt("{}: a zip archive of {} members is more than any checkpoint has", what, directory.members);

@@ -163,8 +163,8 @@ TEST(MetaCheckpoint, BrokenTensorsAreNamed) {
   };
   with_edit([](TorchTensorSpec& t) { t.strides = {1, t.shape[0]}; }, ErrorCode::kUnsupported, "contiguous()");
   with_edit([](TorchTensorSpec& t) { t.strides = {0, 0}; }, ErrorCode::kUnsupported, "contiguous()");
-  with_edit([](TorchTensorSpec& t) { t.offset = 1; }, ErrorCode::kCorrupt, "reaches out of its data");
-  with_edit([](TorchTensorSpec& t) { t.offset = INT64_MAX; }, ErrorCode::kCorrupt, "reaches out of its data");
+  with_edit([](TorchTensorSpec& t) { t.offset = 1; }, ErrorCode::kCorrupt, "extends past its data");
+  with_edit([](TorchTensorSpec& t) { t.offset = INT64_MAX; }, ErrorCode::kCorrupt, "extends past its data");
   with_edit([](TorchTensorSpec& t) { t.shape[0] = INT64_MAX; }, ErrorCode::kUnsupported, "contiguous()");
   with_edit([](TorchTensorSpec& t) { t.elements = INT64_MAX; }, ErrorCode::kCorrupt, "bytes");
   with_edit(

@@ -30,8 +30,8 @@ struct QuantizedRows {
 // that share an input.
 inline constexpr int64_t kMaxLayoutGroup = 16;
 struct QuantizedLayout {
-  int64_t group =
-      0;  // So many tokens stand together, an even number up to kMaxLayoutGroup; the last group may have fewer.
+  // Tokens per group, an even number up to kMaxLayoutGroup; the last group may have fewer.
+  int64_t group = 0;
   int64_t (*group_bytes)(int64_t padded_cols) = nullptr;  // A multiple of 64.
   // `tokens` <= group tokens into group_bytes() bytes.
   void (*arrange)(const int8_t* quantized, int64_t stride, int64_t tokens, int64_t padded_cols, uint8_t* out) = nullptr;

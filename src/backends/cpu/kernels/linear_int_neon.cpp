@@ -140,7 +140,7 @@ void linear_nibbles(const LinearTask& task) {
 
 }  // namespace
 
-// What four products of bytes and their sums take here: smull, smlal and sadalp.
+// Four products of bytes and their sums take smull, smlal and sadalp here.
 int64_t multiply_int8_neon(int64_t rounds) {
   constexpr int kSums = 16;
   int32x4_t sum[kSums];
