@@ -74,9 +74,9 @@ Result<GreedyAgreement> compare_greedy(TestedModel& wanted, TestedModel& got, st
   };
   wanted.restart();
   got.restart();
-  const int64_t steps_left = std::min(wanted.context(), got.context()) - static_cast<int64_t>(prompt.size());
+  const int64_t positions_left = std::min(wanted.context(), got.context()) - static_cast<int64_t>(prompt.size());
   std::vector<int32_t> next(prompt.begin(), prompt.end());
-  for (int64_t step = 0; step < std::min(steps, steps_left + 1); ++step) {
+  for (int64_t step = 0; step < std::min(steps, positions_left + 1); ++step) {
     TANDEM_TRY(wanted.feed(next, TokenRunner::Logits::kLast, keep_in(rows[0])));
     TANDEM_TRY(got.feed(next, TokenRunner::Logits::kLast, keep_in(rows[1])));
     noise.add(rows[0], rows[1]);
