@@ -111,7 +111,10 @@ Result<CheckpointPlace> locate_checkpoint(const fs::path& path, const std::strin
   const CheckpointPlace hub{CheckpointKind::kHub, path};
   if (contents.has_config && (contents.has_hub_weights || contents.gguf.empty())) return hub;
   if (contents.has_hub_weights) return hub;  // Says what is missing.
-  if (contents.has_meta_weights || contents.has_params) return CheckpointPlace{CheckpointKind::kMeta, path};
+  // params.json lies beside a .pt of llama2.c too, which has all that it says in it.
+  if (contents.has_meta_weights || (contents.has_params && contents.llama2c.empty())) {
+    return CheckpointPlace{CheckpointKind::kMeta, path};
+  }
   if (!contents.gguf.empty()) return only_one(path, CheckpointKind::kGguf, contents.gguf);
   if (!contents.llama2c.empty() && !contents.has_config) {
     return only_one(path, CheckpointKind::kLlama2c, contents.llama2c);
