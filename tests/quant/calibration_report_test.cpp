@@ -9,7 +9,7 @@
 #include "quant/svg_plot.h"
 
 namespace tandem {
-namespace {
+namespace calibration_report_test {
 
 // Every tag closed in order, every attribute quoted, no stray brackets. Empty if so, or what is wrong.
 std::string imbalance(std::string_view html) {
@@ -176,5 +176,5 @@ TEST(CalibrationReport, OddTables) {
   EXPECT_EQ(count_of(html, ">attention.q.out</text>"), 1u);
 }
 
-}  // namespace
+}  // namespace calibration_report_test
 }  // namespace tandem
