@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 JOBS ?= $(shell nproc)
-# Seconds that `make fuzz` gives to each fuzzer, and `make test` to each of its shorter runs.
+# Seconds that `make fuzz` gives to each fuzzer, and `make check` to each of its shorter runs.
 FUZZ_SECONDS ?= 60
 TEST_FUZZ_SECONDS ?= 15
 # A shape that tandem-make-checkpoint knows; the checkpoint takes 1.2 GB under build/.
@@ -24,34 +24,54 @@ help: ## Say what there is to make (this)
 	@echo "  JOBS=$(JOBS) (compile jobs), FUZZ_SECONDS=$(FUZZ_SECONDS) (for each fuzzer), PROMPT=\"...\" (for the demo)"
 
 .PHONY: demo
-demo: build ## Build, compile the demo model and let it tell a story
+demo: configured ## Build, compile the demo model and let it tell a story
+	$(CMAKE_BUILD) build/release --target tandem -j $(JOBS)
 	$(TANDEM) compile models/demo -o build/demo.tdm
 	$(TANDEM) run build/demo.tdm -p "$(PROMPT)"
 
 # A fresh build folder is configured without the tests, which would need more packages. An existing one is left alone.
-.PHONY: build
-build: deps-build ## Build build/release/tandem
+.PHONY: configured
+configured: deps-build
 	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF -DTANDEM_WERROR=OFF
+
+.PHONY: build
+build: configured ## Build build/release/tandem, and what compiles for NPUs
 	$(CMAKE_BUILD) build/release --target tandem tandem-qnn-worker -j $(JOBS)
 
 # What was skipped is said at the end, where it is read.
 .PHONY: test
-test: ## Run all tests: release, with ASan and UBSan, the fuzzers for a while, ARM's kernels
-	@$(MAKE) --no-print-directory test-release
+test: test-release ## Run the tests of the release build; `make check` has those that take longer
+	@echo "make test: all passed; \`make check\` has the NPU tests, the sanitizers, the fuzzers and ARM"
+	@scripts/skipped_tests.sh build/release
+
+.PHONY: test-release
+test-release: deps-test
+	cmake --preset release -DTANDEM_TESTS=ON -DTANDEM_WERROR=ON
+	$(CMAKE_BUILD) build/release -j $(JOBS)
+	ctest --test-dir build/release --output-on-failure --timeout 900 -j $(JOBS) -LE npu
+
+.PHONY: check
+check: ## Run what takes longer: headers alone, NPU tests, ASan and UBSan, the fuzzers for a while, ARM's kernels
+	@$(MAKE) --no-print-directory check-headers
+	@$(MAKE) --no-print-directory test-npu
 	@$(MAKE) --no-print-directory test-asan
 	@$(MAKE) --no-print-directory test-fuzz
 	@$(MAKE) --no-print-directory test-arm
-	@echo "make test: all passed"
+	@echo "make check: all passed"
 	@scripts/skipped_tests.sh build/release build/asan
+
+.PHONY: check-headers
+check-headers: deps-test ## Compile every header alone
+	scripts/check_headers.sh $(JOBS)
 
 # The benchmarks are compiled, so that they stay in step with the code; nothing is measured.
 # Without Qualcomm's library everything else is tested, and scripts/skipped_tests.sh says what was not.
-.PHONY: test-release
-test-release: deps-test deps-bench
-	@scripts/install_qnn.sh || echo "make test: going on without Qualcomm's library: the NPU tests will be SKIPPED" >&2
+.PHONY: test-npu
+test-npu: deps-test deps-bench
+	@scripts/install_qnn.sh || echo "make check: going on without Qualcomm's library: the NPU tests will be SKIPPED" >&2
 	cmake --preset release -DTANDEM_TESTS=ON -DTANDEM_WERROR=ON -DTANDEM_BENCHMARKS=ON
 	$(CMAKE_BUILD) build/release -j $(JOBS)
-	ctest --test-dir build/release --output-on-failure --timeout 900 -j $(JOBS)
+	ctest --test-dir build/release --output-on-failure --timeout 900 -L npu
 
 # Tests and fuzzers share one build with clang: the libraries are compiled once for both. The command line is left out:
 # it takes long to compile, and its test runs in the release build.
@@ -111,22 +131,24 @@ qnn: deps-test ## Install Qualcomm's QNN library into build/qnn and run the test
 	scripts/install_qnn.sh
 	cmake --preset release -DTANDEM_TESTS=ON
 	$(CMAKE_BUILD) build/release --target tandem tandem-qnn-worker $(QNN_TESTS) -j $(JOBS)
-	ctest --test-dir build/release --output-on-failure --timeout 900 -R 'qnn|npu'
+	ctest --test-dir build/release --output-on-failure --timeout 900 -L npu
 	@scripts/skipped_tests.sh build/release
 
 .PHONY: lint
-lint: deps-lint ## Check formatting, file lengths and other cheap rules
+lint: deps-lint ## Check formatting, lengths of functions and other cheap rules
 	scripts/lint.sh
 
 .PHONY: format
 format: deps-lint ## Format all sources in place
 	scripts/lint.sh --fix
 
+.PHONY: tidy-changed
+tidy-changed: deps-tidy ## Run clang-tidy over the sources that this branch changes
+	JOBS=$(JOBS) scripts/tidy_changed.sh
+
 .PHONY: tidy
-tidy: deps-tidy ## Run clang-tidy over src/ (slow)
-	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF -DTANDEM_WERROR=OFF
-	$(CMAKE_BUILD) build/release --target tandem_artifact_schema
-	find src -name '*.cpp' | sort | xargs -P $(JOBS) -n 4 clang-tidy -p build/release --quiet
+tidy: deps-tidy ## Run clang-tidy over all sources (slow)
+	JOBS=$(JOBS) TIDY_LIMIT=100000 scripts/tidy_changed.sh "$$(git hash-object -t tree /dev/null)"
 
 .PHONY: deps
 deps: ## Install all system packages that are missing

@@ -89,6 +89,8 @@ def main() -> None:
     for path in (args.llama_bench, args.gguf):
         if not path.exists():
             sys.exit(f"{path} does not exist")
+    # A Path forgets the "./" of "./llama-bench", and a program without a slash is looked for in PATH.
+    args.llama_bench, args.build = args.llama_bench.absolute(), args.build.absolute()
     tandem, file = args.build / "tandem", prepare(args)
 
     rows: dict[str, dict] = {}

@@ -18,12 +18,17 @@ if(TANDEM_SANITIZE)
   target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
 endif()
 
+# Most of a small file's compile time is its headers: several files at a time take less than half.
+function(tandem_compile_together TARGET COUNT)
+  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ${TANDEM_UNITY} UNITY_BUILD_BATCH_SIZE ${COUNT})
+endfunction()
+
 function(tandem_module NAME)
   cmake_parse_arguments(MODULE "" "" "DIRS;DEPENDS" ${ARGN})
   list(TRANSFORM MODULE_DIRS REPLACE "^(.+)$" "${PROJECT_SOURCE_DIR}/src/\\1/*.cpp")
   file(GLOB MODULE_SOURCES CONFIGURE_DEPENDS ${MODULE_DIRS})
   add_library(tandem_${NAME} STATIC ${MODULE_SOURCES})
-  set_target_properties(tandem_${NAME} PROPERTIES UNITY_BUILD ${TANDEM_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  tandem_compile_together(tandem_${NAME} 8)
   target_link_libraries(tandem_${NAME} PUBLIC tandem_options ${MODULE_DEPENDS})
 endfunction()
 
@@ -36,6 +41,8 @@ function(tandem_test NAME)
     return()
   endif()
   add_executable(test_${NAME} ${TEST_SOURCES})
+  # Each file has a namespace of its name, where others have a nameless one: their helpers may then be called alike.
+  tandem_compile_together(test_${NAME} 4)
   target_link_libraries(test_${NAME} PRIVATE ${TEST_DEPENDS} GTest::gtest_main)
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(test_${NAME} PRIVATE TANDEM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

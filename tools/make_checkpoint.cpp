@@ -46,25 +46,24 @@ void apply(const Overrides& from, Shape& shape) {
   if (from.untied) shape.tied = false;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  CLI::App app{
-      "Writes a checkpoint of a given shape with random weights, as a model hub would have it.\n\n"
-      "Example:\n  tandem-make-checkpoint /tmp/qwen3-1.7b --shape qwen3-1.7b --dtype bf16\n"
-      "  tandem-make-checkpoint /tmp/small --shape tiny --layers 4 --untied --shard-size 100KB"};
+// What the command line says.
+struct Arguments {
   std::string folder;
-  std::string shape_name = "tiny";
+  std::string shape = "tiny";
   std::string dtype = "bf16";
   std::string tokenizer;
   bool quiet = false;
   Overrides overrides;
   RandomCheckpointOptions options;
+};
 
+void add_options(CLI::App& app, Arguments& arguments) {
+  Overrides& overrides = arguments.overrides;
+  RandomCheckpointOptions& options = arguments.options;
   std::vector<std::string> names;
   for (const NamedShape& known : known_shapes()) names.emplace_back(known.name);
-  app.add_option("folder", folder, "Where to write; created if missing")->required();
-  app.add_option("--shape", shape_name, "A known shape to start from")
+  app.add_option("folder", arguments.folder, "Where to write; created if missing")->required();
+  app.add_option("--shape", arguments.shape, "A known shape to start from")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
   app.add_option("--family", overrides.family, "llama, qwen2 or qwen3")
@@ -80,30 +79,24 @@ int main(int argc, char** argv) {
   app.add_option("--rope-theta", overrides.rope_theta, "Base of the rotary frequencies")->check(CLI::PositiveNumber);
   auto* tied = app.add_flag("--tied", overrides.tied, "The LM head is the embedding");
   app.add_flag("--untied", overrides.untied, "The LM head has weights of its own")->excludes(tied);
-  app.add_option("--dtype", dtype, "Type of the weights")
+  app.add_option("--dtype", arguments.dtype, "Type of the weights")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}))
       ->capture_default_str();
   app.add_option("--shard-size", options.shard_size, "Split the weights into files of at most this size (500MB, 5GB)")
       ->transform(CLI::AsSizeValue(true))
       ->default_str("5GB");
   app.add_option("--seed", options.seed, "The same seed gives the same files")->capture_default_str();
-  app.add_option("--tokenizer", tokenizer, "A tokenizer.json to copy; otherwise one token per byte")
+  app.add_option("--tokenizer", arguments.tokenizer, "A tokenizer.json to copy; otherwise one token per byte")
       ->check(CLI::ExistingFile);
   app.add_option("--threads", options.threads, "0: one per core")->check(CLI::Range(0, 1024))->capture_default_str();
   app.add_flag("--force", options.overwrite, "Replace an existing checkpoint");
-  app.add_flag("-q,--quiet", quiet, "Print errors only");
-  CLI11_PARSE(app, argc, argv);
+  app.add_flag("-q,--quiet", arguments.quiet, "Print errors only");
+}
 
-  for (const NamedShape& known : known_shapes()) {
-    if (known.name == shape_name) options.shape = known.shape;
-  }
-  apply(overrides, options.shape);
-  options.dtype = *dtype_from_name(dtype);
-  options.tokenizer = tokenizer;
-
+int write(const Arguments& arguments) {
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
-  const bool show_progress = !quiet && ::isatty(STDERR_FILENO) != 0;
+  const bool show_progress = !arguments.quiet && ::isatty(STDERR_FILENO) != 0;
   const auto start = std::chrono::steady_clock::now();
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (show_progress) {
@@ -113,19 +106,39 @@ int main(int argc, char** argv) {
                  stderr);
     }
   };
-  const auto result = write_random_checkpoint(folder, options, progress, cancel);
+  const auto result = write_random_checkpoint(arguments.folder, arguments.options, progress, cancel);
   if (show_progress) std::fputs(str_format("\r\033[K").c_str(), stderr);
   if (!result.ok()) {
     std::fputs(str_format("tandem-make-checkpoint: {}\n", result.error().message).c_str(), stderr);
     return 1;
   }
-  if (!quiet) {
+  if (!arguments.quiet) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::fputs(str_format("{}: {:.1f} million parameters, {:.1f} MB of {} in {} file{}, {:.1f} s\n", folder,
+    std::fputs(str_format("{}: {:.1f} million parameters, {:.1f} MB of {} in {} file{}, {:.1f} s\n", arguments.folder,
                           static_cast<double>(result->parameters) / 1e6, static_cast<double>(result->bytes) / 1e6,
-                          dtype, result->files, result->files == 1 ? "" : "s", seconds)
+                          arguments.dtype, result->files, result->files == 1 ? "" : "s", seconds)
                    .c_str(),
                stdout);
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Writes a checkpoint of a given shape with random weights, as a model hub would have it.\n\n"
+      "Example:\n  tandem-make-checkpoint /tmp/qwen3-1.7b --shape qwen3-1.7b --dtype bf16\n"
+      "  tandem-make-checkpoint /tmp/small --shape tiny --layers 4 --untied --shard-size 100KB"};
+  Arguments arguments;
+  add_options(app, arguments);
+  CLI11_PARSE(app, argc, argv);
+  RandomCheckpointOptions& options = arguments.options;
+  for (const NamedShape& known : known_shapes()) {
+    if (known.name == arguments.shape) options.shape = known.shape;
+  }
+  apply(arguments.overrides, options.shape);
+  options.dtype = *dtype_from_name(arguments.dtype);
+  options.tokenizer = arguments.tokenizer;
+  return write(arguments);
 }

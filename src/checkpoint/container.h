@@ -33,6 +33,8 @@ struct Container {
 
   // Checks and adds a weight. Errors name the file (`what`) and the file's own name for the weight.
   Status add(std::string name, StoredTensor tensor, std::string_view what, std::string_view own_name);
+  // Takes the folder's chat_template.jinja, if there is one, before any template that the container has already.
+  Status read_chat_template(const std::filesystem::path& folder);
 };
 
 // Meta's own format: a folder with params.json, consolidated.00.pth and perhaps further parts, and tokenizer.model.

@@ -111,7 +111,10 @@ Result<CheckpointLocation> locate_checkpoint(const fs::path& path, const std::st
   const CheckpointLocation hub{CheckpointKind::kHub, path};
   if (contents.has_config && (contents.has_hub_weights || contents.gguf.empty())) return hub;
   if (contents.has_hub_weights) return hub;  // Reports what is missing.
-  if (contents.has_meta_weights || contents.has_params) return CheckpointLocation{CheckpointKind::kMeta, path};
+  // A .pt of llama2.c may have a params.json next to it, and needs nothing of it.
+  if (contents.has_meta_weights || (contents.has_params && contents.llama2c.empty())) {
+    return CheckpointLocation{CheckpointKind::kMeta, path};
+  }
   if (!contents.gguf.empty()) return only_one(path, CheckpointKind::kGguf, contents.gguf);
   if (!contents.llama2c.empty() && !contents.has_config) {
     return only_one(path, CheckpointKind::kLlama2c, contents.llama2c);

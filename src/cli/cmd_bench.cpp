@@ -12,7 +12,7 @@
 #include "eval/benchmark.h"
 
 namespace tandem {
-namespace {
+namespace bench_command {
 
 struct Options {
   std::string file;
@@ -77,9 +77,10 @@ void run(const Options& o) {
   o.json ? report_json(*report) : report_text(*report);
 }
 
-}  // namespace
+}  // namespace bench_command
 
 void add_bench_command(CLI::App& app) {
+  using namespace bench_command;
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("bench", "Measure how fast a file runs here");
   command->footer("Example:\n  tandem bench demo.tdm --prompt 256 --tokens 128");

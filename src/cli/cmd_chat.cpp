@@ -12,7 +12,7 @@
 #include "cli/interrupt.h"
 
 namespace tandem {
-namespace {
+namespace chat_command {
 
 struct Options {
   std::string file;
@@ -109,9 +109,10 @@ void run(const Options& o) {
   if (interrupted()) throw CLI::RuntimeError(interrupt_exit_code());
 }
 
-}  // namespace
+}  // namespace chat_command
 
 void add_chat_command(CLI::App& app) {
+  using namespace chat_command;
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("chat", "Have a conversation");
   command->footer("Example:\n  tandem chat demo.tdm\n" + std::string(kHelp) +

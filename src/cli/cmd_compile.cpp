@@ -19,7 +19,7 @@
 #include "ir/printer.h"
 
 namespace tandem {
-namespace {
+namespace compile_command {
 
 constexpr double kMaxMemoryGb = 1 << 20;
 
@@ -237,9 +237,10 @@ void add_npu_options(CLI::App& command, Options& o) {
       ->group(npu);
 }
 
-}  // namespace
+}  // namespace compile_command
 
 void add_compile_command(CLI::App& app) {
+  using namespace compile_command;
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("compile", "Turn a checkpoint into one file");
   command->footer(

@@ -16,7 +16,7 @@
 #include "quant/calibration_report.h"
 
 namespace tandem {
-namespace {
+namespace eval_command {
 
 struct Options {
   std::string model;
@@ -156,9 +156,10 @@ void add_phase_options(CLI::App& command, Options& o) {
       ->group(compare);
 }
 
-}  // namespace
+}  // namespace eval_command
 
 void add_eval_command(CLI::App& app) {
+  using namespace eval_command;
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("eval", "Measure perplexity and right answers");
   command->footer(

@@ -14,7 +14,7 @@
 #include "ir/printer.h"
 
 namespace tandem {
-namespace {
+namespace inspect_command {
 
 struct Options {
   std::string file;
@@ -62,9 +62,8 @@ std::map<std::string, std::string> activations_of(const ir::Graph& graph) {
   return formats;
 }
 
-void report_json(const Artifact& artifact, bool verified) {
-  const ArtifactHeader& h = artifact.header();
-  Json methods = Json::array(), segments = Json::array(), weights = Json::array(), metrics = Json::object();
+Json methods_json(const ArtifactHeader& h) {
+  Json methods = Json::array();
   for (const ir::Graph& g : h.methods) {
     methods.push_back({{"name", g.name},
                        {"tokens", g.tokens},
@@ -72,10 +71,20 @@ void report_json(const Artifact& artifact, bool verified) {
                        {"ops", g.ops.size()},
                        {"borders", io_json(g)}});
   }
+  return methods;
+}
+
+Json segments_json(const ArtifactHeader& h) {
+  Json segments = Json::array();
   for (const Segment& s : h.segments) {
     segments.push_back(
         {{"name", s.name}, {"offset", s.offset}, {"size", s.size}, {"hash", str_format("{:016x}", s.hash)}});
   }
+  return segments;
+}
+
+Json weights_json(const ArtifactHeader& h) {
+  Json weights = Json::array();
   const auto activations = activations_of(h.methods.front());
   for (const WeightEntry& w : h.weights) {
     weights.push_back({{"name", w.name},
@@ -88,7 +97,10 @@ void report_json(const Artifact& artifact, bool verified) {
       weights.back()["activations"] = found->second;
     }
   }
-  for (const Metric& f : h.metrics) metrics[f.name] = f.value;
+  return weights;
+}
+
+Json shards_json(const ArtifactHeader& h) {
   Json shards = Json::array();
   for (const Shard& shard : h.shards) {
     Json graphs = Json::array();
@@ -96,6 +108,13 @@ void report_json(const Artifact& artifact, bool verified) {
       graphs.push_back({{"name", g.name}, {"method", g.method}, {"tokens", g.tokens}});
     shards.push_back({{"name", shard.name}, {"bytes", shard.binary.size}, {"graphs", graphs}});
   }
+  return shards;
+}
+
+void report_json(const Artifact& artifact, bool verified) {
+  const ArtifactHeader& h = artifact.header();
+  Json metrics = Json::object();
+  for (const Metric& f : h.metrics) metrics[f.name] = f.value;
   const auto recipe = parse_json(h.recipe, "recipe");
   const ModelInfo& m = h.model;
   const auto stored = stored_estimate(h.metrics);
@@ -120,10 +139,10 @@ void report_json(const Artifact& artifact, bool verified) {
                        {"head_dim", m.head_dim},
                        {"max_positions", m.max_positions},
                        {"parameters", m.parameters}}},
-                     {"methods", methods},
-                     {"weights", weights},
-                     {"segments", segments},
-                     {"shards", shards},
+                     {"methods", methods_json(h)},
+                     {"weights", weights_json(h)},
+                     {"segments", segments_json(h)},
+                     {"shards", shards_json(h)},
                      {"device", device_json(h)},
                      {"text",
                       {{"tokenizer", h.text.has_tokenizer},
@@ -210,9 +229,10 @@ void run(const Options& o) {
   }
 }
 
-}  // namespace
+}  // namespace inspect_command
 
 void add_inspect_command(CLI::App& app) {
+  using namespace inspect_command;
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("inspect", "Show what is in a file, and check that it is whole");
   command->footer("Example:\n  tandem inspect demo.tdm");

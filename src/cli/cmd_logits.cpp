@@ -14,7 +14,7 @@
 #include "eval/tested_model.h"
 
 namespace tandem {
-namespace {
+namespace logits_command {
 
 struct Options {
   std::string model;
@@ -74,9 +74,10 @@ void run(const Options& o) {
   ok_or_fail(file.commit());
 }
 
-}  // namespace
+}  // namespace logits_command
 
 void add_logits_command(CLI::App& app) {
+  using namespace logits_command;
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("logits", "Write the scores of every position to a NumPy file");
   command->footer(

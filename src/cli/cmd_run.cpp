@@ -13,7 +13,7 @@
 #include "cli/interrupt.h"
 
 namespace tandem {
-namespace {
+namespace run_command {
 
 struct Options {
   std::string file;
@@ -89,9 +89,10 @@ void run(const Options& o, bool prompt_given) {
   if (result->finish == FinishReason::kCancelled && interrupted()) throw CLI::RuntimeError(interrupt_exit_code());
 }
 
-}  // namespace
+}  // namespace run_command
 
 void add_run_command(CLI::App& app) {
+  using namespace run_command;
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "Answer one prompt");
   command->footer(

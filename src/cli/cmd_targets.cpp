@@ -7,7 +7,7 @@
 #include "compiler/targets.h"
 
 namespace tandem {
-namespace {
+namespace targets_command {
 
 template <typename List, typename Name>
 std::string joined(const List& list, Name&& name) {
@@ -56,9 +56,10 @@ void run(bool json) {
   }
 }
 
-}  // namespace
+}  // namespace targets_command
 
 void add_targets_command(CLI::App& app) {
+  using namespace targets_command;
   CLI::App* command = app.add_subcommand("targets", "List what a compile can be for");
   command->footer("Example:\n  tandem targets");
   auto json = std::make_shared<bool>(false);

@@ -13,7 +13,7 @@
 #include "cli/load_tokenizer.h"
 
 namespace tandem {
-namespace {
+namespace template_command {
 
 namespace fs = std::filesystem;
 using jinja::Value;
@@ -100,9 +100,10 @@ void run(const Options& o) {
   show_data(text);
 }
 
-}  // namespace
+}  // namespace template_command
 
 void add_template_command(CLI::App& app) {
+  using namespace template_command;
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("template", "Show what a chat template makes of messages");
   command

@@ -13,7 +13,7 @@
 #include "tokenizer/token_rules.h"
 
 namespace tandem {
-namespace {
+namespace tokenize_command {
 
 struct TokenizeOptions {
   std::string model;
@@ -90,9 +90,10 @@ void run_tokenize(const TokenizeOptions& options, bool has_prompt) {
   write_stdout(str_format("{}\n", str_join(*ids, " ")));
 }
 
-}  // namespace
+}  // namespace tokenize_command
 
 void add_tokenize_command(CLI::App& app) {
+  using namespace tokenize_command;
   auto options = std::make_shared<TokenizeOptions>();
   CLI::App* command = app.add_subcommand("tokenize", "Show the token ids of a text");
   command

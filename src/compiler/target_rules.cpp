@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "compiler/calibration/calibration_input.h"
 #include "compiler/calibration/choose_activations.h"
 
 namespace tandem {
@@ -208,6 +209,7 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
   TANDEM_TRY(check_kv(target, options, recipe, notes));
   TANDEM_TRY(check_activations(target, plan, options, recipe, notes));
   TANDEM_TRY(check_methods(target, options, prefill, recipe));
+  TANDEM_TRY(check_calibration(options.calibration, recipe, !target.is_npu() || !computes_in_f16(recipe)));
   if (!target.is_npu()) {
     const bool reads_text = leaves_activations_open(recipe, plan);
     if (const std::string_view flag = npu_flag_of(options, reads_text); !flag.empty()) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "checkpoint/hub/safetensors.h"
 #include "models/rope_table.h"
 #include "models/tensor_sources.h"
 
@@ -34,6 +35,13 @@ class Planner {
       return unsupported("architecture \"{}\" is not supported; these are: {}", name, supported_architectures());
     }
     family_ = plan_.family;
+    if (!config_.model_type.empty() &&
+        std::ranges::find(family_->model_types, config_.model_type) == family_->model_types.end()) {
+      return corrupt(
+          "config.json: model_type \"{}\" and architecture \"{}\" contradict each other; put right the one that is "
+          "wrong",
+          printable_name(config_.model_type), printable_name(config_.architecture));
+    }
     TANDEM_TRY(resolve_numbers());
     TANDEM_TRY(resolve_layers());
     TANDEM_TRY(collect_sources(checkpoint_, plan_));

@@ -6,7 +6,7 @@
 #include "artifact/sample_artifact.h"
 
 namespace tandem {
-namespace {
+namespace damaged_test {
 
 namespace fs = std::filesystem;
 using test::TempFolder;
@@ -149,5 +149,5 @@ TEST(DamagedHead, TruncatedAnywhere) {
   }
 }
 
-}  // namespace
+}  // namespace damaged_test
 }  // namespace tandem

@@ -7,7 +7,7 @@
 #include "artifact/sample_artifact.h"
 
 namespace tandem {
-namespace {
+namespace hostile_test {
 
 using test::TempFolder;
 
@@ -290,5 +290,5 @@ TEST(InflatedHead, MoreTablesThanBytes) {
   EXPECT_NE(header.error().message.find("not a valid FlatBuffer"), std::string::npos) << header.error().message;
 }
 
-}  // namespace
+}  // namespace hostile_test
 }  // namespace tandem

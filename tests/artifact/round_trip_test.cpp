@@ -8,7 +8,7 @@
 #include "artifact/sample_artifact.h"
 
 namespace tandem {
-namespace {
+namespace round_trip_test {
 
 namespace fs = std::filesystem;
 using test::TempFolder;
@@ -250,5 +250,5 @@ TEST(OpenArtifact, Version1StillLoads) {
   }
 }
 
-}  // namespace
+}  // namespace round_trip_test
 }  // namespace tandem

@@ -11,7 +11,7 @@
 #include "support/temp_folder.h"
 
 namespace tandem {
-namespace {
+namespace files_test {
 
 namespace fs = std::filesystem;
 using test::read_file;
@@ -392,5 +392,5 @@ TEST(RegularFileExists, DistinguishesAbsenceFromFailure) {
   EXPECT_NE(unknown.error().message.find("loop: cannot be accessed"), std::string::npos) << unknown.error().message;
 }
 
-}  // namespace
+}  // namespace files_test
 }  // namespace tandem

@@ -6,7 +6,7 @@
 #include <string>
 
 namespace tandem {
-namespace {
+namespace find_text_test {
 
 TEST(FindText, FindsWhatTheStandardLibraryFinds) {
   std::mt19937 random(1);
@@ -34,5 +34,5 @@ TEST(FindText, TakesLinearTime) {
   EXPECT_EQ(find_last_text(text, wanted), std::string::npos);
 }
 
-}  // namespace
+}  // namespace find_text_test
 }  // namespace tandem

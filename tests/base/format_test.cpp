@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace tandem {
-namespace {
+namespace format_test {
 
 TEST(Format, ShowsEveryKindOfValue) {
   EXPECT_EQ(str_format("{} {} {} {}", true, 'c', "text", std::string("string")), "true c text string");
@@ -100,5 +100,5 @@ static_assert(!valid("{:{}}", {Fits::kText, Fits::kFloat}));
 static_assert(valid("{} {:.1f}", {Fits::kText, Fits::kFloat}));
 static_assert(valid("{:{}}", {Fits::kText, Fits::kInteger}));
 
-}  // namespace
+}  // namespace format_test
 }  // namespace tandem

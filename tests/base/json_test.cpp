@@ -6,7 +6,7 @@
 #include <string>
 
 namespace tandem {
-namespace {
+namespace json_test {
 
 std::string nested(int depth, char open, char close) {
   return std::string(static_cast<size_t>(depth), open) + std::string(static_cast<size_t>(depth), close);
@@ -133,5 +133,5 @@ TEST(DumpJson, BrokenUtf8DoesNotThrow) {
   EXPECT_EQ(dump_json(Json{{"a", 1}}, 2), "{\n  \"a\": 1\n}");
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace tandem

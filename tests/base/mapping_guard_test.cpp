@@ -15,7 +15,7 @@
 #include "support/temp_folder.h"
 
 namespace tandem {
-namespace {
+namespace mapping_guard_test {
 
 namespace fs = std::filesystem;
 using test::in_child;
@@ -255,5 +255,5 @@ TEST(ReadTextFile, ReadsAndNeverMaps) {
   EXPECT_EQ(*read_text_file(folder / "empty", 0), "");
 }
 
-}  // namespace
+}  // namespace mapping_guard_test
 }  // namespace tandem

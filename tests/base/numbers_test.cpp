@@ -14,7 +14,7 @@
 #include "base/half.h"
 
 namespace tandem {
-namespace {
+namespace numbers_test {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -191,5 +191,5 @@ TEST(Checked, RoundUp) {
   EXPECT_EQ(round_up(65, 64), 128u);
 }
 
-}  // namespace
+}  // namespace numbers_test
 }  // namespace tandem

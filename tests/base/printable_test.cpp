@@ -5,7 +5,7 @@
 #include "base/json.h"
 
 namespace tandem {
-namespace {
+namespace printable_test {
 
 // Has no byte that a terminal obeys, whatever the text was.
 void expect_harmless(std::string_view text, bool lines = false) {
@@ -101,5 +101,5 @@ TEST(Printable, JsonStaysTheSameJson) {
   }
 }
 
-}  // namespace
+}  // namespace printable_test
 }  // namespace tandem

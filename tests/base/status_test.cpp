@@ -14,7 +14,7 @@
 #include "base/version.h"
 
 namespace tandem {
-namespace {
+namespace status_test {
 
 Result<int> half_of(int number) {
   if (number % 2 != 0) return invalid_argument("{} is odd; give an even number", number);
@@ -152,5 +152,5 @@ TEST(Status, ContextNamesAFileOnce) {
   EXPECT_EQ(message("a word", ""), ": a word");
 }
 
-}  // namespace
+}  // namespace status_test
 }  // namespace tandem

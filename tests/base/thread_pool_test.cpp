@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace tandem {
-namespace {
+namespace thread_pool_test {
 
 // Every task once, every thread number in range.
 void expect_each_task_once(ThreadPool& pool, int64_t tasks) {
@@ -177,5 +177,5 @@ TEST(ThreadPool, LateWorkersDisturbNoLoop) {
   }
 }
 
-}  // namespace
+}  // namespace thread_pool_test
 }  // namespace tandem

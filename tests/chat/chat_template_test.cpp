@@ -5,7 +5,7 @@
 #include "tokenizer/tokenizer_test_data.h"
 
 namespace tandem {
-namespace {
+namespace chat_template_test {
 
 const std::vector<Message> kMessages = {{"system", "Be brief."}, {"user", "Hi\nthere"}};
 
@@ -78,5 +78,5 @@ TEST(ChatTemplate, ReportsErrorsOfTheModelsTemplate) {
       << broken.error().message;
 }
 
-}  // namespace
+}  // namespace chat_template_test
 }  // namespace tandem

@@ -3,7 +3,7 @@
 #include "chat/forged_tokens.h"
 
 namespace tandem {
-namespace {
+namespace forged_tokens_test {
 
 namespace fs = std::filesystem;
 
@@ -228,5 +228,5 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenChat,
                                          std::pair("smollm2", "smollm2"), std::pair("smollm3", "llama3_2")),
                          [](const auto& family) { return std::string(family.param.first); });
 
-}  // namespace
+}  // namespace forged_tokens_test
 }  // namespace tandem

@@ -7,7 +7,7 @@
 #include "checkpoint/support.h"
 
 namespace tandem {
-namespace {
+namespace checkpoint_test {
 
 namespace fs = std::filesystem;
 using test::kGolden;
@@ -352,5 +352,5 @@ TEST(Checkpoint, OtherFilesMayBeAnything) {
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include "base/half.h"
 
 namespace tandem {
-namespace {
+namespace convert_test {
 
 // The definition of the format, in doubles.
 double half_value(uint16_t bits) {
@@ -131,5 +131,5 @@ TEST(Convert, RefusesWrongRequests) {
   EXPECT_FALSE(read_tensor_f32({DType::kF32, {INT64_MAX}, bytes}).ok());
 }
 
-}  // namespace
+}  // namespace convert_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include "support/score_rows.h"
 
 namespace tandem {
-namespace {
+namespace activations_test {
 
 using test::TempFolder;
 
@@ -134,5 +134,5 @@ TEST(Activations, StoppingEndsIt) {
   EXPECT_EQ(folder.entries(), 0u);
 }
 
-}  // namespace
+}  // namespace activations_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include "tandem/mapping_guard.h"
 
 namespace tandem {
-namespace {
+namespace changed_checkpoint_test {
 
 namespace fs = std::filesystem;
 using test::TempFolder;
@@ -99,5 +99,5 @@ TEST(ChangedCheckpoint, TruncatedAtAnyMomentWithTheGuard) {
             "0");
 }
 
-}  // namespace
+}  // namespace changed_checkpoint_test
 }  // namespace tandem

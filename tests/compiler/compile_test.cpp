@@ -9,7 +9,7 @@
 #include "support/score_rows.h"
 
 namespace tandem {
-namespace {
+namespace compile_test {
 
 using test::TempFolder;
 
@@ -200,5 +200,5 @@ TEST(Formats, TheRecipeIsInTheFile) {
   EXPECT_EQ(*stored, test::parse_recipe(recipe));
 }
 
-}  // namespace
+}  // namespace compile_test
 }  // namespace tandem

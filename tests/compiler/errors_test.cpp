@@ -9,7 +9,7 @@
 #include "support/edit_checkpoint.h"
 
 namespace tandem {
-namespace {
+namespace errors_test {
 
 namespace fs = std::filesystem;
 using test::TempFolder;
@@ -286,5 +286,5 @@ TEST_F(CompileErrors, ATruncatedCheckpoint) {
   EXPECT_HAS(error_of(options(), ErrorCode::kCorrupt, checkpoint, folder_ / "x.tdm"), "model.safetensors");
 }
 
-}  // namespace
+}  // namespace errors_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include "support/compiled_model.h"
 
 namespace tandem {
-namespace {
+namespace passes_test {
 
 using ir::OpKind;
 
@@ -228,5 +228,5 @@ TEST(DumpIr, ShowsEveryMethodAfterEveryPass) {
   EXPECT_EQ(dumps, 3 * 7);
 }
 
-}  // namespace
+}  // namespace passes_test
 }  // namespace tandem

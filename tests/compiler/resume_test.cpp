@@ -9,7 +9,7 @@
 #include "support/edit_checkpoint.h"
 
 namespace tandem {
-namespace {
+namespace resume_test {
 
 namespace fs = std::filesystem;
 using test::TempFolder;
@@ -320,5 +320,5 @@ TEST_F(ForeignWork, AnEmptyFolderMayBeUsed) {
   EXPECT_EQ(go_on(options()).segments_reused, 0u);
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace tandem

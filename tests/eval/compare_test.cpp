@@ -8,7 +8,7 @@
 #include "eval/phases.h"
 
 namespace tandem {
-namespace {
+namespace compare_test {
 
 using test::TempFolder;
 
@@ -173,5 +173,5 @@ TEST(SqnrSums, KnownValues) {
   EXPECT_TRUE(std::isnan(sqnr.db()));
 }
 
-}  // namespace
+}  // namespace compare_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include "weights/sliced_weights.h"
 
 namespace tandem {
-namespace {
+namespace npu_reference_test {
 
 using test::TempFolder;
 
@@ -124,5 +124,5 @@ TEST(NpuReferenceErrors, StopWhenAsked) {
   EXPECT_EQ(rows, static_cast<size_t>(test::kNpuPrefill));
 }
 
-}  // namespace
+}  // namespace npu_reference_test
 }  // namespace tandem

@@ -10,7 +10,7 @@
 #include "eval/npu_file.h"
 
 namespace tandem {
-namespace {
+namespace phases_test {
 
 using test::TempFolder;
 
@@ -176,5 +176,5 @@ TEST(PhasesOnTheEmulator, AgreeClosely) {
   }
 }
 
-}  // namespace
+}  // namespace phases_test
 }  // namespace tandem

@@ -3,7 +3,7 @@
 #include "generation/reasoning_splitter.h"
 
 namespace tandem {
-namespace {
+namespace reasoning_test {
 
 struct Case {
   const char* prompt;
@@ -61,5 +61,5 @@ TEST(Reasoning, ComesAtOnce) {
   EXPECT_EQ(splitter.push("\nYes").answer, "Yes");
 }
 
-}  // namespace
+}  // namespace reasoning_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include <set>
 
 namespace tandem {
-namespace {
+namespace sampler_test {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -264,5 +264,5 @@ TEST(Sampler, GreedyReturnsTheFirstArgmax) {
   }
 }
 
-}  // namespace
+}  // namespace sampler_test
 }  // namespace tandem

@@ -5,7 +5,7 @@
 #include "unicode/utf8.h"
 
 namespace tandem {
-namespace {
+namespace stop_strings_test {
 
 StopStrings make(std::vector<std::string> strings) {
   Result<StopStrings> stop = StopStrings::create(std::move(strings));
@@ -103,5 +103,5 @@ TEST(StopStrings, HowTheTextIsCutMakesNoDifference) {
   EXPECT_LT(stopped, 2000);
 }
 
-}  // namespace
+}  // namespace stop_strings_test
 }  // namespace tandem

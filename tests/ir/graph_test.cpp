@@ -11,7 +11,7 @@
 #include "support/small_graph.h"
 
 namespace tandem::ir {
-namespace {
+namespace graph_test {
 
 template <typename Enum, typename Name>
 void expect_distinct_names(int count, Name name) {
@@ -175,5 +175,5 @@ TEST(WeightMatrix, LpbqHasAMultiplierPerBlockAndAShortLastBlock) {
   EXPECT_EQ(second[16], 4.0f);
 }
 
-}  // namespace
+}  // namespace graph_test
 }  // namespace tandem::ir

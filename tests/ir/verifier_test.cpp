@@ -11,7 +11,7 @@
 #include "support/small_graph.h"
 
 namespace tandem::ir {
-namespace {
+namespace verifier_test {
 
 using test::small_graph;
 
@@ -366,5 +366,5 @@ TEST(Verifier, AnyIdAnywhere) {
   EXPECT_GT(accepted, 0);  // At least each id in its own place.
 }
 
-}  // namespace
+}  // namespace verifier_test
 }  // namespace tandem::ir

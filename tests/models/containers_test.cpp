@@ -11,7 +11,7 @@
 #include "support/temp_folder.h"
 
 namespace tandem {
-namespace {
+namespace containers_test {
 
 const std::filesystem::path kData = TANDEM_SOURCE_DIR "/tests/data";
 
@@ -118,5 +118,5 @@ TEST(Containers, AnUnknownTensorIsRefusedByName) {
   EXPECT_NE(plan.error().message.find("blk.0.attn_sinks.weight"), std::string::npos) << plan.error().message;
 }
 
-}  // namespace
+}  // namespace containers_test
 }  // namespace tandem

@@ -13,7 +13,7 @@
 #include "support/reference_logits.h"
 
 namespace tandem {
-namespace {
+namespace golden_test {
 
 // |difference| <= 5e-5 * the file's standard deviation: three times the noise of float32 against float64 (measured when
 // the goldens were made: 1.5e-5), and below the effect of a wrong norm epsilon (7.7e-5).
@@ -94,6 +94,18 @@ TEST(PlanModel, RefusesAnotherArchitectureByName) {
   EXPECT_EQ(plan.error().code, ErrorCode::kUnsupported);
 }
 
+TEST(PlanModel, RefusesNamesThatContradictEachOther) {
+  const auto plan = plan_edited("llama2", {{"model_type", "qwen2"}});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(plan.error().message.find("\"qwen2\""), std::string::npos) << plan.error().message;
+  EXPECT_NE(plan.error().message.find("\"LlamaForCausalLM\""), std::string::npos) << plan.error().message;
+  EXPECT_FALSE(plan_edited("llama2", {{"model_type", "mixtral"}}).ok()) << "a type of no family of ours";
+  // One of them is enough.
+  EXPECT_TRUE(plan_edited("llama2", {{"model_type", nullptr}}).ok());
+  EXPECT_TRUE(plan_edited("llama2", {{"architectures", nullptr}}).ok());
+}
+
 TEST(PlanModel, RefusesWhatItCannotComputeByName) {
   const std::pair<const char*, Json> cases[] = {
       {"gelu", {{"hidden_act", "gelu"}}},  // The exact one; only Gemma means something else by it.
@@ -146,5 +158,5 @@ TEST(PlanModel, LongropeNeedsAFactorForEachPair) {
   EXPECT_NE(plan.error().message.find("short_factor"), std::string::npos) << plan.error().message;
 }
 
-}  // namespace
+}  // namespace golden_test
 }  // namespace tandem

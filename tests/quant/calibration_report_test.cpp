@@ -9,7 +9,7 @@
 #include "quant/svg_plot.h"
 
 namespace tandem {
-namespace {
+namespace calibration_report_test {
 
 // Checks that every tag is closed in order, every attribute quoted, and no bracket stray. Empty if so, or what is
 // wrong.
@@ -177,5 +177,5 @@ TEST(CalibrationReport, HandlesOddTables) {
   EXPECT_EQ(count_of(html, ">attention.q.out</text>"), 1u);
 }
 
-}  // namespace
+}  // namespace calibration_report_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include <random>
 
 namespace tandem {
-namespace {
+namespace encoding_table_test {
 
 TensorEncoding entry(float scale, int32_t zero_point, DType dtype = DType::kU16) {
   TensorEncoding e;
@@ -242,5 +242,5 @@ TEST(EncodingTable, SavesAndLoadsFiles) {
   EXPECT_FALSE(EncodingTable::load(path).ok());
 }
 
-}  // namespace
+}  // namespace encoding_table_test
 }  // namespace tandem

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace tandem {
-namespace {
+namespace fake_quant_test {
 
 std::vector<float> random_row(size_t size, float spread, unsigned seed) {
   std::mt19937 random(seed);
@@ -166,5 +166,5 @@ TEST(FakeRoundF16, RoundsToElevenBits) {
   EXPECT_EQ(row[5], -0.0999755859375f);
 }
 
-}  // namespace
+}  // namespace fake_quant_test
 }  // namespace tandem

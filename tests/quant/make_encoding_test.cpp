@@ -11,7 +11,7 @@
 #include "quant/score_range.h"
 
 namespace tandem {
-namespace {
+namespace make_encoding_test {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -152,5 +152,5 @@ TEST(ScoreRange, MaskedScoresLoseTheirWeight) {
   EXPECT_NE(broken.error().message.find("layers.0.attention.masked"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace make_encoding_test
 }  // namespace tandem

@@ -11,7 +11,7 @@
 #include "backends/interface/io_conversion.h"
 
 namespace tandem {
-namespace {
+namespace observer_test {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -362,5 +362,5 @@ TEST(Observer, HistogramForPlots) {
   }
 }
 
-}  // namespace
+}  // namespace observer_test
 }  // namespace tandem

@@ -11,7 +11,7 @@
 #include "quant/round_to_nearest.h"
 
 namespace tandem {
-namespace {
+namespace quality_model_test {
 
 // The matrices of three of the eight layers: enough to tell quantizers apart, and fast even with sanitizers.
 std::vector<testing::Matrix> layer_weights(const std::filesystem::path& folder) {
@@ -71,5 +71,5 @@ TEST(QualityModel, SearchBeatsRoundToNearest) {
   }
 }
 
-}  // namespace
+}  // namespace quality_model_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include "quant/scale_search.h"
 
 namespace tandem {
-namespace {
+namespace quantize_test {
 
 using testing::Matrix;
 using testing::random_matrix;
@@ -377,5 +377,5 @@ TEST(QuantizationReport, AddsUp) {
   EXPECT_EQ(bits_per_weight({WeightFormat::kLpbq4, 32}), 4.25);
 }
 
-}  // namespace
+}  // namespace quantize_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include "base/format.h"
 
 namespace tandem {
-namespace {
+namespace recipe_test {
 
 constexpr WeightSpec kInt8{WeightFormat::kI8, 0};
 constexpr WeightSpec kFp16{WeightFormat::kF16, 0};
@@ -259,5 +259,5 @@ TEST(Glob, RefusesBrokenPatterns) {
   EXPECT_FALSE(Glob::compile(std::string(300, 'a')).ok());
 }
 
-}  // namespace
+}  // namespace recipe_test
 }  // namespace tandem

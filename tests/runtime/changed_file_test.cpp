@@ -11,7 +11,7 @@
 #include "tandem/mapping_guard.h"
 
 namespace tandem {
-namespace {
+namespace changed_file_test {
 
 namespace fs = std::filesystem;
 using test::in_child;
@@ -176,5 +176,5 @@ TEST(ChangedFile, TruncatedWhileItIsLoadedWithTheGuard) {
             "0");
 }
 
-}  // namespace
+}  // namespace changed_file_test
 }  // namespace tandem

@@ -10,7 +10,7 @@
 #include "support/edit_checkpoint.h"
 
 namespace tandem {
-namespace {
+namespace chat_test {
 
 std::shared_ptr<Engine> demo_engine() {
   static const auto engine = test::load_engine(test::compiled({.checkpoint = test::demo_dir(), .context = 512}));
@@ -159,5 +159,5 @@ TEST(Chat, DefaultsAreTheGenerationConfigs) {
   EXPECT_EQ(std::vector<int32_t>(eos.begin(), eos.end()), (std::vector<int32_t>{2, 0}));
 }
 
-}  // namespace
+}  // namespace chat_test
 }  // namespace tandem

@@ -7,7 +7,7 @@
 #include "support/compiled_model.h"
 
 namespace tandem {
-namespace {
+namespace damage_test {
 
 namespace fs = std::filesystem;
 
@@ -138,5 +138,5 @@ TEST_F(DamagedFile, SaysWhatItIsInstead) {
   EXPECT_EQ(absent.error().code, ErrorCode::kNotFound);
 }
 
-}  // namespace
+}  // namespace damage_test
 }  // namespace tandem

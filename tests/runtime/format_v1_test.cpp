@@ -7,7 +7,7 @@
 #include "support/compiled_model.h"
 
 namespace tandem {
-namespace {
+namespace format_v1_test {
 
 std::filesystem::path data_dir() { return TANDEM_SOURCE_DIR "/tests/data/artifact"; }
 
@@ -63,5 +63,5 @@ TEST_P(FormatV1, HasItsTextSideToo) {
 INSTANTIATE_TEST_SUITE_P(Files, FormatV1, testing::Values("v1", "v1_mixed"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-}  // namespace
+}  // namespace format_v1_test
 }  // namespace tandem

@@ -6,7 +6,7 @@
 #include "support/npy.h"
 
 namespace tandem {
-namespace {
+namespace golden_test {
 
 // |difference| <= 1e-4 * std of the file's logits. Measured over all families and kernel sets: 9e-6 at worst.
 constexpr double kTolerance = 1e-4;
@@ -89,5 +89,5 @@ TEST(KernelChoice, AnUnknownNameIsAnErrorThatListsTheKnown) {
   EXPECT_NE(engine.error().message.find("portable"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace golden_test
 }  // namespace tandem

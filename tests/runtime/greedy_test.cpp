@@ -12,7 +12,7 @@
 #include "support/edit_checkpoint.h"
 
 namespace tandem {
-namespace {
+namespace greedy_test {
 
 // What a program was asked for.
 struct Asked {
@@ -380,5 +380,5 @@ TEST(Greedy, WrongRequestsAreErrors) {
   EXPECT_GE(best, 0);
 }
 
-}  // namespace
+}  // namespace greedy_test
 }  // namespace tandem

@@ -11,7 +11,7 @@
 #include "support/score_rows.h"
 
 namespace tandem {
-namespace {
+namespace hostile_test {
 
 class HostileHead : public testing::Test {
  protected:
@@ -161,5 +161,5 @@ TEST_F(HostileHead, AnotherBackEndOrMethodIsRefusedByName) {
   EXPECT_NE(Engine::load(write()).error().message.find("decode"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace hostile_test
 }  // namespace tandem

@@ -12,7 +12,7 @@
 #include "support/score_rows.h"
 
 namespace tandem {
-namespace {
+namespace int16_test {
 
 constexpr float kUntouched = 12345.678f;
 
@@ -164,5 +164,5 @@ TEST_P(Int16OnCpu, RunsLikeItsReference) {
 INSTANTIATE_TEST_SUITE_P(Families, Int16OnCpu, testing::ValuesIn(test::kGoldenFamilies),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-}  // namespace
+}  // namespace int16_test
 }  // namespace tandem

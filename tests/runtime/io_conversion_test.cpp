@@ -6,7 +6,7 @@
 #include "support/compiled_model.h"
 
 namespace tandem {
-namespace {
+namespace io_conversion_test {
 
 struct Border {
   std::string kv, mask, logits;  // As in a recipe.
@@ -115,5 +115,5 @@ TEST(BordersOfTheDemo, GreedyTokensStay) {
   EXPECT_EQ(tell({"u8", "u16", "u16"}), plain);
 }
 
-}  // namespace
+}  // namespace io_conversion_test
 }  // namespace tandem

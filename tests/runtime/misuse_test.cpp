@@ -6,7 +6,7 @@
 #include "support/compiled_model.h"
 
 namespace tandem {
-namespace {
+namespace misuse_test {
 
 const std::vector<Message> kStory = {{"user", "Tell me a story about a fox named Leo."}};
 
@@ -144,5 +144,5 @@ TEST(Misuse, CallsFromACallbackAreRefused) {
   EXPECT_EQ(outer->tokens, story());
 }
 
-}  // namespace
+}  // namespace misuse_test
 }  // namespace tandem

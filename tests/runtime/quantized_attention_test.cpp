@@ -8,7 +8,7 @@
 #include "support/score_rows.h"
 
 namespace tandem {
-namespace {
+namespace quantized_attention_test {
 
 // What all of them have; more than a tile of slots, and the last one is not full.
 constexpr int64_t kContext = 128;
@@ -60,5 +60,5 @@ TEST_P(CodesOnCpu, LengthOfPrefillDoesNotChangeABit) {
 INSTANTIATE_TEST_SUITE_P(Families, CodesOnCpu, testing::ValuesIn(test::kGoldenFamilies),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-}  // namespace
+}  // namespace quantized_attention_test
 }  // namespace tandem

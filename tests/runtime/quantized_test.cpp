@@ -7,7 +7,7 @@
 #include "support/compiled_model.h"
 
 namespace tandem {
-namespace {
+namespace quantized_test {
 
 struct Case {
   const char* family;
@@ -125,5 +125,5 @@ TEST(QuantizedPhases, CheckpointAndFileAgree) {
   EXPECT_GE(test::sqnr_db(logits_of(file, Phase::kQdq, tokens), logits_of(folder, Phase::kQdq, tokens)), 100.0);
 }
 
-}  // namespace
+}  // namespace quantized_test
 }  // namespace tandem

@@ -10,7 +10,7 @@
 #include "unicode/utf8.h"
 
 namespace tandem {
-namespace {
+namespace session_test {
 
 using Clock = std::chrono::steady_clock;
 
@@ -357,5 +357,5 @@ TEST(Session, PiecesAreWholeCharacters) {
   EXPECT_GT(beyond_ascii, 0u) << "the test saw no character that could have been split";
 }
 
-}  // namespace
+}  // namespace session_test
 }  // namespace tandem

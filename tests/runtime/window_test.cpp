@@ -7,7 +7,7 @@
 #include "support/score_rows.h"
 
 namespace tandem {
-namespace {
+namespace window_test {
 
 // As in golden_test.cpp.
 constexpr double kTolerance = 1e-4;
@@ -129,5 +129,5 @@ TEST(Longrope, GeneratesAcrossTheLimitLikeWholePasses) {
   }
 }
 
-}  // namespace
+}  // namespace window_test
 }  // namespace tandem

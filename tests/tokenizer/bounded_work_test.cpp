@@ -10,7 +10,7 @@
 #include "tokenizer/tokenizer_spec.h"
 
 namespace tandem {
-namespace {
+namespace bounded_work_test {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -216,5 +216,5 @@ TEST(BoundedWork, DecodersThatStripMuchAreRefused) {
   EXPECT_EQ(tokenizer.error().code, ErrorCode::kUnsupported);
 }
 
-}  // namespace
+}  // namespace bounded_work_test
 }  // namespace tandem

@@ -11,7 +11,7 @@
 #include "unicode/utf8.h"
 
 namespace tandem {
-namespace {
+namespace regex_test {
 
 using Matches = std::vector<std::pair<size_t, size_t>>;
 
@@ -257,5 +257,5 @@ TEST(Regex, RealPatternsTakeLittleWork) {
   }
 }
 
-}  // namespace
+}  // namespace regex_test
 }  // namespace tandem

@@ -11,7 +11,7 @@
 #include "unicode/utf8.h"
 
 namespace tandem {
-namespace {
+namespace split_patterns_test {
 
 constexpr std::string_view kO200k =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -86,5 +86,5 @@ TEST(Nfc, QuickTestIsNeverWrong) {
   }
 }
 
-}  // namespace
+}  // namespace split_patterns_test
 }  // namespace tandem

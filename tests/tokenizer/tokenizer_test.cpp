@@ -13,7 +13,7 @@
 #include "tokenizer/tokenizer_test_data.h"
 
 namespace tandem {
-namespace {
+namespace tokenizer_test {
 
 Json demo_json() { return load_json(text_data("demo_tokenizer.json")); }
 
@@ -302,5 +302,5 @@ TEST(Blob, NewerVersionIsNamed) {
   EXPECT_EQ(newer.error().code, ErrorCode::kUnsupported);
 }
 
-}  // namespace
+}  // namespace tokenizer_test
 }  // namespace tandem

@@ -7,7 +7,7 @@
 #include "unicode/utf8.h"
 
 namespace tandem {
-namespace {
+namespace tokenizer_vectors_test {
 
 std::string stream(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool skip_special) {
   StreamDecoder decoder(tokenizer, skip_special);
@@ -115,5 +115,5 @@ TEST_P(Checkpoint, RoundTrips) {
 INSTANTIATE_TEST_SUITE_P(All, Checkpoint, testing::Values("demo-model", "quality-model"),
                          [](const auto& test) { return std::string(test.param, 4); });
 
-}  // namespace
+}  // namespace tokenizer_vectors_test
 }  // namespace tandem

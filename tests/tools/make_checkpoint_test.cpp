@@ -11,7 +11,7 @@
 #include "checkpoint/support.h"
 
 namespace tandem {
-namespace {
+namespace make_checkpoint_test {
 
 namespace fs = std::filesystem;
 using test::TempFolder;
@@ -163,5 +163,5 @@ TEST(MakeCheckpoint, TheByteTokenizerHasEveryByteOnce) {
   EXPECT_EQ(vocab["\u010a"], 10);  // A line feed.
 }
 
-}  // namespace
+}  // namespace make_checkpoint_test
 }  // namespace tandem

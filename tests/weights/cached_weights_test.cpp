@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 namespace tandem {
-namespace {
+namespace cached_weights_test {
 
 constexpr int64_t kRows = 100, kCols = 7;  // Three blocks and a short one.
 
@@ -91,5 +91,5 @@ TEST(CachedWeights, ServeSeveralThreads) {
   EXPECT_EQ(source.rows_read, kRows);
 }
 
-}  // namespace
+}  // namespace cached_weights_test
 }  // namespace tandem

@@ -230,6 +230,16 @@ Result<Value> find_field(Runtime& rt, std::string_view field, const Args& args, 
   return value;
 }
 
+void read_percent_flags(std::string_view format, size_t& at, Spec& spec) {
+  for (; at < format.size() && std::string_view("-+ #0").find(format[at]) != std::string_view::npos; ++at) {
+    if (format[at] == '-') spec.align = '<';
+    if (format[at] == '+') spec.sign = '+';
+    if (format[at] == ' ' && spec.sign != '+') spec.sign = ' ';
+    if (format[at] == '#') spec.alternate = true;
+    if (format[at] == '0') spec.zero = true;
+  }
+}
+
 }  // namespace
 
 Result<MarkedText> format_percent(Runtime& rt, const MarkedText& marked, const Value& values) {
@@ -261,13 +271,7 @@ Result<MarkedText> format_percent(Runtime& rt, const MarkedText& marked, const V
       has_name = true;
       at = end + 1;
     }
-    for (; at < format.size() && std::string_view("-+ #0").find(format[at]) != std::string_view::npos; ++at) {
-      if (format[at] == '-') spec.align = '<';
-      if (format[at] == '+') spec.sign = '+';
-      if (format[at] == ' ' && spec.sign != '+') spec.sign = ' ';
-      if (format[at] == '#') spec.alternate = true;
-      if (format[at] == '0') spec.zero = true;
-    }
+    read_percent_flags(format, at, spec);
     spec.width = read_number(format, at);
     if (at < format.size() && format[at] == '.') spec.precision = read_number(format, ++at);
     if (spec.width > kMaxWidth || spec.precision > kMaxWidth) return invalid_argument("a format is too wide");

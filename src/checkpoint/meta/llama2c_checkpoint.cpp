@@ -74,6 +74,7 @@ Result<Container> open_llama2c(const fs::path& path) {
                        path.string(), container));
   container.files.push_back(std::move(file).take_file());
   TANDEM_TRY(find_tokenizer(path.parent_path(), container));
+  TANDEM_TRY(container.read_chat_template(path.parent_path()));
   return container;
 }
 

@@ -149,8 +149,8 @@ Json make_config(const LlamaParams& params, const Json& given, int64_t vocab_siz
                               {"original_max_position_embeddings", 8192}};
   }
   // Llama 3's vocabulary has its own ids; earlier ones have sentencepiece's usual ones.
-  if (vocab_size >= 128'000) {
-    config["bos_token_id"] = 128000;
+  if (vocab_size >= kLlama3Bos) {
+    config["bos_token_id"] = kLlama3Bos;
     config["eos_token_id"] = {128001, 128008, 128009};
   } else {
     config["bos_token_id"] = 1;

@@ -14,6 +14,8 @@
 
 namespace tandem {
 
+inline constexpr int64_t kLlama3Bos = 128000;  // bos_token_id; the ids below are those of pieces of text.
+
 using TorchTensors = std::map<std::string, TorchTensor>;
 
 // Fills container.config, container.tensors and the tokens in container.generation. `params` is params.json, or

@@ -19,6 +19,15 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMaxParamsBytes = 1u << 20;
 constexpr int kMaxParts = 1000;
 
+// Llama 3's dialogs as Meta publishes the format: each message behind a header with its role, stripped, and ended.
+// Meta's files have no template; nothing in them tells Instruct from base models either, but all have these tokens.
+constexpr std::string_view kLlama3Template =
+    "{{ bos_token }}"
+    "{% for message in messages %}"
+    "{{ '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + message.content | trim + '<|eot_id|>' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}";
+
 // NN of consolidated.NN.pth; -1 for any other name.
 int part_number(const std::string& name) {
   constexpr std::string_view kBegin = "consolidated.", kEnd = ".pth";
@@ -82,6 +91,13 @@ Result<Container> open_meta(const fs::path& folder) {
     TANDEM_ASSIGN(const bool is_there, regular_file_exists(path));
     if (is_there) container.tokenizer_path = path;
   }
+  // What llama_params.cpp takes for Llama 3's vocabulary.
+  if (container.config["bos_token_id"] == kLlama3Bos) {
+    container.tokenizer_config.bos_token = "<|begin_of_text|>";
+    container.tokenizer_config.eos_token = "<|eot_id|>";
+    container.tokenizer_config.chat_template = kLlama3Template;
+  }
+  TANDEM_TRY(container.read_chat_template(folder));
   return container;
 }
 

@@ -71,6 +71,27 @@ Result<Samples> own_samples(const CompileJob& job, int64_t length) {
 
 }  // namespace
 
+std::string_view calibration_flag_of(const CalibrationOptions& options) {
+  const CalibrationOptions usual;
+  if (!options.file.empty()) return "--calib";
+  if (!options.prompt.empty()) return "--calib-prompt";
+  if (options.samples != usual.samples) return "--calib-samples";
+  if (options.length != usual.length) return "--calib-length";
+  if (options.method_given) return "--calib-range";
+  if (!options.import_encodings.empty()) return "--encodings";
+  if (!options.export_encodings.empty()) return "--export-encodings";
+  return {};
+}
+
+Status check_calibration(const CalibrationOptions& options, const Recipe& recipe, bool is_calibrated) {
+  if (!options.file.empty() && !options.prompt.empty()) {
+    return invalid_argument("--calib and --calib-prompt both say what to calibrate with; leave one out");
+  }
+  const std::string_view flag = calibration_flag_of(options);
+  if (is_calibrated || flag.empty()) return ok_status();
+  return invalid_argument("the recipe {} computes in fp16 and needs no calibration; leave {} out", recipe.name, flag);
+}
+
 Result<Samples> read_calibration_samples(const CompileJob& job) {
   const CalibrationOptions& options = job.options().calibration;
   if (options.samples < 1 || options.length < 1) {

@@ -11,7 +11,7 @@
 #include "base/half.h"
 
 namespace tandem::ir {
-namespace {
+namespace io_conversion_test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -119,5 +119,5 @@ TEST(Mask, AnUnknownDtypeIsRefused) {
   EXPECT_NE(status.error().message.find("i32"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace io_conversion_test
 }  // namespace tandem::ir

@@ -14,7 +14,7 @@ extern "C" const char* __asan_default_options() { return "allocator_may_return_n
 #endif
 
 namespace tandem {
-namespace {
+namespace method_memory_test {
 
 class FakeProgram final : public Program {
  public:
@@ -150,5 +150,5 @@ TEST(MethodMemory, TooMuchIsAnErrorThatSaysWhatToDo) {
   EXPECT_NE(memory.error().message.find("k_cache.0"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace method_memory_test
 }  // namespace tandem

@@ -3,7 +3,7 @@
 #include "chat/jinja/jinja_test.h"
 
 namespace tandem::jinja {
-namespace {
+namespace engine_test {
 
 constexpr const char* kData = R"json({
   "n": 7, "t": true, "nothing": null, "s": "Hello, World", "u": "Grüße 日本", "list": [3, 1, 2],
@@ -138,5 +138,5 @@ TEST(Json, KeepsOrderAndRefusesWhatItCannotHold) {
   EXPECT_FALSE(parse_json_value(std::string_view("1\0", 2), "x").ok());
 }
 
-}  // namespace
+}  // namespace engine_test
 }  // namespace tandem::jinja

@@ -5,7 +5,7 @@
 #include "chat/jinja/jinja_test.h"
 
 namespace tandem::jinja {
-namespace {
+namespace golden_test {
 
 namespace fs = std::filesystem;
 
@@ -81,5 +81,5 @@ TEST(Golden, RealTemplatesRenderLongConversations) {
   }
 }
 
-}  // namespace
+}  // namespace golden_test
 }  // namespace tandem::jinja

@@ -4,7 +4,7 @@
 #include "chat/jinja/jinja_test.h"
 
 namespace tandem::jinja {
-namespace {
+namespace hostile_test {
 
 std::string repeated(std::string_view text, int count) {
   std::string all;
@@ -203,5 +203,5 @@ TEST(Hostile, OrdinaryTemplatesAreFarFromTheLimits) {
   EXPECT_EQ(render(chat, messages + "]}", options).size(), 2000u * (2000 + 9));
 }
 
-}  // namespace
+}  // namespace hostile_test
 }  // namespace tandem::jinja

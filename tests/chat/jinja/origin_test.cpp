@@ -4,7 +4,7 @@
 #include "chat/jinja/unicode.h"
 
 namespace tandem::jinja {
-namespace {
+namespace origin_test {
 
 constexpr std::string_view kVariables = R"({
   "d": "αβ γδ", "e": "ε<|ζ|>η", "lines": "αα\nββ\n\nγγ", "padded": "  \n αβ\t ", "sigma": "ΑΣ ΒΣ", "one": "λ",
@@ -264,5 +264,5 @@ TEST(Origins, DoNotChangeComparisons) {
             "TruebTrueTrue12");
 }
 
-}  // namespace
+}  // namespace origin_test
 }  // namespace tandem::jinja

@@ -7,7 +7,7 @@
 #include "support/gguf_from_hub.h"
 
 namespace tandem {
-namespace {
+namespace gguf_checkpoint_test {
 
 namespace fs = std::filesystem;
 
@@ -336,5 +336,5 @@ TEST(GgufCheckpoint, OddTokenizers) {
       ErrorCode::kCorrupt, "merge 0");
 }
 
-}  // namespace
+}  // namespace gguf_checkpoint_test
 }  // namespace tandem

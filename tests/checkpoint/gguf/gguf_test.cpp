@@ -7,7 +7,7 @@
 #include "support/gguf_writer.h"
 
 namespace tandem {
-namespace {
+namespace gguf_test {
 
 namespace fs = std::filesystem;
 
@@ -173,5 +173,5 @@ TEST(Gguf, EveryCutIsAnErrorAndAnyByteMayBeWrong) {
   }
 }
 
-}  // namespace
+}  // namespace gguf_test
 }  // namespace tandem

@@ -5,7 +5,7 @@
 #include "checkpoint/support.h"
 
 namespace tandem {
-namespace {
+namespace model_config_test {
 
 namespace fs = std::filesystem;
 
@@ -356,5 +356,5 @@ TEST(TokenizerConfig, ReadsAndRefuses) {
   }
 }
 
-}  // namespace
+}  // namespace model_config_test
 }  // namespace tandem

@@ -4,7 +4,7 @@
 #include "checkpoint/support.h"
 
 namespace tandem {
-namespace {
+namespace safetensors_test {
 
 using test::as_bytes;
 using test::safetensors;
@@ -232,5 +232,5 @@ TEST(Safetensors, FileErrors) {
   EXPECT_FALSE(SafetensorsFile::open(folder.path()).ok());
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace tandem

@@ -1,8 +1,9 @@
 // Meta's folders: parts are joined, generations are told apart, mistakes are named.
+#include "chat/chat_template.h"
 #include "checkpoint/meta/meta_from_hub.h"
 
 namespace tandem {
-namespace {
+namespace meta_checkpoint_test {
 
 namespace fs = std::filesystem;
 
@@ -80,6 +81,59 @@ TEST(MetaCheckpoint, ReadsParamsOfEveryGeneration) {
   params["moe_args"] = {{"num_experts", 16}};
   folder.write("params.json", params.dump());
   expect_error(folder.path(), ErrorCode::kUnsupported, "moe_args");
+}
+
+std::string render(const Checkpoint& checkpoint, const std::vector<Message>& messages, bool add_generation_prompt) {
+  const auto chat = make_chat_template(chat_template_source(checkpoint.tokenizer_config()), nullptr);
+  if (!chat.ok()) return chat.error().message;
+  const auto text = (*chat)->render(messages, add_generation_prompt);
+  return text.ok() ? *text : text.error().message;
+}
+
+// The format that Meta documents for Llama 3 Instruct.
+TEST(MetaCheckpoint, Llama3HasItsDialogFormat) {
+  const auto hub = Checkpoint::open(kGolden / "llama3_2");
+  TempFolder folder;
+  const MetaModel model{*hub};
+  model.save(folder);
+  EXPECT_FALSE(Checkpoint::open(folder.path())->tokenizer_config().chat_template.has_value()) << "a small vocabulary";
+  Json params = model.params();
+  params["vocab_size"] = 128256;
+  folder.write("params.json", params.dump());
+  const auto meta = Checkpoint::open(folder.path());
+  ASSERT_TRUE(meta.ok()) << meta.error().message;
+  const std::vector<Message> messages = {
+      {"system", "Be brief."}, {"user", " What is 1 + 1?\n"}, {"assistant", "2"}, {"user", "And 2 + 2?"}};
+  const std::string dialog =
+      "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+      "<|start_header_id|>user<|end_header_id|>\n\nWhat is 1 + 1?<|eot_id|>"
+      "<|start_header_id|>assistant<|end_header_id|>\n\n2<|eot_id|>"
+      "<|start_header_id|>user<|end_header_id|>\n\nAnd 2 + 2?<|eot_id|>";
+  EXPECT_EQ(render(*meta, messages, false), dialog);
+  EXPECT_EQ(render(*meta, messages, true), dialog + "<|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
+TEST(MetaCheckpoint, TakesTheTemplateBesideTheWeights) {
+  const auto hub = Checkpoint::open(kGolden / "llama3_2");
+  TempFolder folder;
+  const MetaModel model{*hub};
+  model.save(folder);
+  const uint64_t without = Checkpoint::open(folder.path())->fingerprint();
+  folder.write("chat_template.jinja", "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}");
+  auto meta = Checkpoint::open(folder.path());
+  ASSERT_TRUE(meta.ok()) << meta.error().message;
+  EXPECT_EQ(render(*meta, {{"user", "Hi"}}, true), "[user]Hi");
+  EXPECT_NE(meta->fingerprint(), without);
+  // It counts more than the format of Llama 3.
+  Json params = model.params();
+  params["vocab_size"] = 128256;
+  folder.write("params.json", params.dump());
+  EXPECT_EQ(render(*Checkpoint::open(folder.path()), {{"user", "Hi"}}, true), "[user]Hi");
+
+  TempFolder stories;
+  stories.copy_from(fs::path(TANDEM_SOURCE_DIR) / "tests/data/meta/llama2_c");
+  stories.write("chat_template.jinja", "{{ messages[0].content }}!");
+  EXPECT_EQ(render(*Checkpoint::open(stories.path()), {{"user", "Hi"}}, true), "Hi!");
 }
 
 TEST(MetaCheckpoint, RefusesBrokenFolders) {
@@ -201,5 +255,5 @@ TEST(MetaCheckpoint, ReadsContiguousViews) {
   expect_same_weights(*meta, *hub);
 }
 
-}  // namespace
+}  // namespace meta_checkpoint_test
 }  // namespace tandem

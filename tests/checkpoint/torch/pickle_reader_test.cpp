@@ -4,7 +4,7 @@
 #include "support/torch_writer.h"
 
 namespace tandem {
-namespace {
+namespace pickle_reader_test {
 
 using test::as_bytes;
 using test::pickle_global;
@@ -197,5 +197,5 @@ TEST(Pickle, EveryTruncationIsAnError) {
   }
 }
 
-}  // namespace
+}  // namespace pickle_reader_test
 }  // namespace tandem

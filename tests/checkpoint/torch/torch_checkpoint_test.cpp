@@ -4,7 +4,7 @@
 #include "checkpoint/meta/meta_from_hub.h"
 
 namespace tandem {
-namespace {
+namespace torch_checkpoint_test {
 
 namespace fs = std::filesystem;
 
@@ -58,6 +58,19 @@ TEST(TorchCheckpoint, Llama2cEqualsHub) {
     expect_same_weights(*stories, *hub);
   }
   EXPECT_EQ(Checkpoint::open(kMeta / "llama2_c/stories.pt")->name(), "stories");
+}
+
+TEST(TorchCheckpoint, Llama2cFolderMayHaveParams) {
+  TempFolder folder;
+  folder.copy_from(kMeta / "llama2_c");
+  folder.write("params.json", R"({"dim": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 256, "norm_eps": 1e-05})");
+  const auto stories = Checkpoint::open(folder.path());
+  ASSERT_TRUE(stories.ok()) << stories.error().message;
+  expect_llama2_config(*stories, 256);
+  expect_same_weights(*stories, *Checkpoint::open(kGolden / "llama2"));
+  // Without the weights it is Meta's, and the error says what is missing there.
+  fs::remove(folder.path() / "stories.pt");
+  expect_error(folder.path(), ErrorCode::kNotFound, "consolidated.00.pth");
 }
 
 TEST(TorchCheckpoint, Llama2cOtherForms) {
@@ -213,5 +226,5 @@ TEST(TorchCheckpoint, EveryTruncationIsAnError) {
   }
 }
 
-}  // namespace
+}  // namespace torch_checkpoint_test
 }  // namespace tandem

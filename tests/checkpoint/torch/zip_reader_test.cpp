@@ -4,7 +4,7 @@
 #include "support/torch_writer.h"
 
 namespace tandem {
-namespace {
+namespace zip_reader_test {
 
 using test::as_bytes;
 using test::ZipWriter;
@@ -98,5 +98,5 @@ TEST(Zip, WhatIsNotSupportedIsRefusedByName) {
   expect_error(file, ErrorCode::kCorrupt, "damaged");
 }
 
-}  // namespace
+}  // namespace zip_reader_test
 }  // namespace tandem

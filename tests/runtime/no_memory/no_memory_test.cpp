@@ -8,7 +8,7 @@
 #include "tandem/engine.h"
 
 namespace tandem {
-namespace {
+namespace no_memory_test {
 
 using test::FailingMemory;
 
@@ -277,5 +277,5 @@ TEST(NoMemory, WhileCompiling) {
   for (const auto& [end, times] : ends) EXPECT_EQ(end, "0") << times << " times";
 }
 
-}  // namespace
+}  // namespace no_memory_test
 }  // namespace tandem

@@ -10,7 +10,7 @@
 #include "tandem/mapping_guard.h"
 
 namespace tandem {
-namespace {
+namespace parallel_test {
 
 const std::vector<int32_t> kPrompt = {5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
@@ -114,5 +114,5 @@ TEST(Parallel, EnginesComeAndGo) {
   });
 }
 
-}  // namespace
+}  // namespace parallel_test
 }  // namespace tandem

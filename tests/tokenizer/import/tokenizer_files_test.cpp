@@ -15,7 +15,7 @@
 #include "unicode/utf8.h"
 
 namespace tandem {
-namespace {
+namespace tokenizer_files_test {
 
 namespace fs = std::filesystem;
 
@@ -310,5 +310,5 @@ TEST(TokenizerFiles, BadMergesAndAddedTokens) {
   EXPECT_NE(error("a b", R"([1])").find("added_tokens.json"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace tokenizer_files_test
 }  // namespace tandem

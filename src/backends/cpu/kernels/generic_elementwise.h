@@ -193,12 +193,6 @@ void quantize_rows_int16(const float* x, int64_t x_stride, int64_t rows, int64_t
   }
 }
 
-void convert_f32_from_f16(const uint16_t* x, int64_t count, float* y) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(y + i, load_f16(x + i));
-  if (i < count) store_n(y + i, load_f16_n(x + i, count - i), count - i);
-}
-
 void convert_f16_from_f32(const float* x, int64_t count, uint16_t* y) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store_f16(y + i, load(x + i));

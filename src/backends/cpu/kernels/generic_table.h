@@ -65,6 +65,5 @@ uint64_t linear_scratch_bytes(const PackedMatrix& weight, int64_t tokens) {
     .layer_norm = layer_norm, .add = add, .mul = mul, .scale = scale, .silu = silu, .gelu_tanh = gelu_tanh,         \
     .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul, .softcap = softcap, .rope = rope, .store_key = store_key, \
     .store_value = store_value, .attention = attention<int_attention>,                                              \
-    .attention_scratch_floats = attention_scratch_floats, .f32_from_f16 = convert_f32_from_f16,                     \
-    .f16_from_f32 = convert_f16_from_f32, .multiply_int8 = int8_peak, .argmax = argmax,                             \
+    .attention_scratch_floats = attention_scratch_floats, .multiply_int8 = int8_peak, .argmax = argmax,             \
   }

@@ -138,8 +138,6 @@ struct KernelTable {
   void (*attention)(const AttentionTask& task);
   uint64_t (*attention_scratch_floats)(int64_t tokens, int64_t group, int64_t dim);
 
-  void (*f32_from_f16)(const uint16_t* x, int64_t count, float* y);
-  void (*f16_from_f32)(const float* x, int64_t count, uint16_t* y);
   // Multiplies int8 numbers in registers, as linear() does at best, for `rounds` rounds. Returns the number of
   // multiplications and additions.
   int64_t (*multiply_int8)(int64_t rounds);

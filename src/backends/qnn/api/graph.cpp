@@ -138,11 +138,6 @@ void Graph::fill(const TensorSpec& spec, Stored& stored) {
     const auto multipliers = lpbq->multipliers.bytes();
     stored.scale_offsets = lpbq->channels;
     stored.multipliers.assign(multipliers.begin(), multipliers.end());
-    // The library takes the last dimension for the number of channels while it copies, also where the channels are on
-    // another axis (FullyConnected), and reads that far. What it finds there must be harmless.
-    const size_t channels = std::max<size_t>(stored.scale_offsets.size(), stored.shape.back());
-    stored.scale_offsets.resize(channels, stored.scale_offsets.front());
-    stored.multipliers.resize(channels * lpbq->blocks, 1);
     stored.expansion.axis = lpbq->axis;
     stored.expansion.channels = stored.scale_offsets.data();
     stored.expansion.blocks_per_channel = lpbq->blocks;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <variant>
 
 #include "backends/qnn/api/graph.h"
 #include "base/error.h"
@@ -11,15 +10,12 @@
 namespace tandem::qnn {
 namespace {
 
-constexpr uint32_t kUnaryLog = 7;  // `operation` of ElementWiseUnary.
-
 constexpr int32_t kExactU8Offset = -128;
 
 constexpr int kArchWithWrongMatMul = 69;
 
 // Ops that copy numbers as they are, whatever the encodings say. (Concat is not one: it requantizes.)
-constexpr std::array<std::string_view, 9> kMovers = {"Transpose", "Reshape", "StridedSlice", "Split",   "Gather",
-                                                     "Tile",      "Squeeze", "ExpandDims",   "GatherNd"};
+constexpr std::array<std::string_view, 4> kMovers = {"Transpose", "Reshape", "StridedSlice", "Gather"};
 
 bool same_encoding(const abi::Tensor& a, const abi::Tensor& b) {
   const abi::QuantizeParams& left = a.body.quantize;
@@ -44,13 +40,6 @@ bool has_ragged_rows(const abi::TensorBody& left) {
   for (uint32_t i = 0; i + 2 < left.rank; ++i) matrices *= left.dimensions[i];
   const uint32_t rows = left.dimensions[left.rank - 2];
   return matrices > 1 && (rows < 8 || rows % 4 != 0);
-}
-
-bool has_u32(const NodeSpec& node, std::string_view name, uint32_t wanted) {
-  return std::ranges::any_of(node.params, [&](const NodeParam& param) {
-    const auto* const value = std::get_if<uint32_t>(&param.value);
-    return param.name == name && value != nullptr && *value == wanted;
-  });
 }
 
 }  // namespace
@@ -88,34 +77,8 @@ Status check_known_traps(const NodeSpec& node, std::span<const abi::Tensor> inpu
         "op {}: V69 multiplies several u16 matrices at once wrongly with {} rows; pad them to 8, 12, 16 ...", node.name,
         first.dimensions[first.rank - 2]);
   }
-  // It takes the inputs for the channels: see Graph::fill(). With fewer of them finalize fails without a reason.
-  if (node.type == "FullyConnected" && inputs.size() > 1 &&
-      inputs[1].body.quantize.kind == abi::QuantizationKind::kBlockwiseExpansion && inputs[1].body.rank == 2 &&
-      inputs[1].body.dimensions[1] < inputs[1].body.dimensions[0]) {
-    return unsupported("op {}: HTP's FullyConnected takes no LPBQ weights with more outputs than inputs; use Conv2d",
-                       node.name);
-  }
   if (node.type == "RmsNorm" && inputs.size() > 2 && is_float(inputs[0])) {
     return unsupported("op {}: HTP's RmsNorm in float ignores its beta; add it with another op", node.name);
-  }
-  const bool is_log =
-      node.type == "ElementWiseLog" || (node.type == "ElementWiseUnary" && has_u32(node, "operation", kUnaryLog));
-  if (is_log && first.dtype == DataType::kFixedU16) {
-    return unsupported("op {}: HTP's logarithm of u16 gives a constant; use u8 or f16", node.name);
-  }
-  if (node.type == "Argmax" && first.dtype == DataType::kFixedU16 &&
-      std::any_of(first.dimensions, first.dimensions + first.rank, [](uint32_t dim) { return dim > 65536; })) {
-    return unsupported("op {}: HTP's Argmax of u16 counts modulo 65536; use TopK", node.name);
-  }
-  if (node.type == "Cast" && first.dtype == DataType::kInt32 && outputs[0].body.dtype == DataType::kBool8) {
-    return unsupported("op {}: HTP's Cast to bool keeps the low byte; compare with 0 instead", node.name);
-  }
-  if (node.type == "HadamardTransform" && first.rank > 0) {
-    const uint32_t length = first.dimensions[first.rank - 1];
-    if ((length & (length - 1)) != 0) {
-      return unsupported("op {}: a Hadamard transform of {} values, not a power of two, is wrong on HTP", node.name,
-                         length);
-    }
   }
   return {};
 }

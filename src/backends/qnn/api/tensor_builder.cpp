@@ -195,10 +195,6 @@ TensorSpec make_tensor(TensorKind kind, std::string name, DataType dtype, Shape 
   return spec;
 }
 
-TensorSpec make_static_f32(std::string name, Shape shape, std::span<const float> values) {
-  return make_static(std::move(name), DataType::kFloat32, std::move(shape), bytes_of(values));
-}
-
 TensorSpec make_static_f16(std::string name, Shape shape, std::span<const float> values) {
   return make_static(std::move(name), DataType::kFloat16, std::move(shape), f16_bytes(values));
 }
@@ -243,19 +239,6 @@ int64_t quantize(DataType dtype, const ScaleOffset& encoding, float value) {
   if (std::isnan(value)) value = 0.0f;
   const double code = std::nearbyint(static_cast<double>(value) / encoding.scale) - encoding.offset;
   return static_cast<int64_t>(std::clamp(code, static_cast<double>(codes.lowest), static_cast<double>(codes.highest)));
-}
-
-Result<TensorSpec> make_fully_connected_weights(std::string name, const WeightMatrix& weights) {
-  TANDEM_TRY(check_weights(name, weights));
-  Shape shape = {static_cast<uint32_t>(weights.rows), static_cast<uint32_t>(weights.cols)};
-  if (!is_quantized(weights.format)) {
-    return make_static(std::move(name), DataType::kFloat16, std::move(shape), f16_bytes(as_floats(weights)));
-  }
-  TensorSpec spec = make_tensor(TensorKind::kStatic, std::move(name), DataType::kFixedS8, std::move(shape));
-  spec.quantization = quantization_of(weights, 0);
-  spec.data =
-      TensorData::borrow({reinterpret_cast<const uint8_t*>(weights.quantized.data()), weights.quantized.size()});
-  return spec;
 }
 
 Result<TensorSpec> make_conv2d_weights(std::string name, const WeightMatrix& weights) {

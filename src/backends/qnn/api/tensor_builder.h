@@ -83,7 +83,6 @@ inline TensorSpec make_native(std::string name, DataType dtype, Shape shape, std
 }
 
 // Constants. The data is copied.
-TensorSpec make_static_f32(std::string name, Shape shape, std::span<const float> values);
 TensorSpec make_static_f16(std::string name, Shape shape, std::span<const float> values);
 TensorSpec make_static_i32(std::string name, Shape shape, std::span<const int32_t> values);
 TensorSpec make_static_u32(std::string name, Shape shape, std::span<const uint32_t> values);
@@ -97,8 +96,6 @@ ScaleOffset encoding_for_range(DataType dtype, float lowest, float highest);
 int64_t quantize(DataType dtype, const ScaleOffset& encoding, float value);
 
 // Weights as constants: lpbq4 as LPBQ, int8 per channel, fp16 and fp32 as f16.
-// For FullyConnected, [rows, cols]; codes and multipliers are borrowed from `weights`.
-Result<TensorSpec> make_fully_connected_weights(std::string name, const WeightMatrix& weights);
 // For a 1x1 Conv2d, [1, 1, cols, rows]: codes are transposed into memory of the spec's own.
 Result<TensorSpec> make_conv2d_weights(std::string name, const WeightMatrix& weights);
 

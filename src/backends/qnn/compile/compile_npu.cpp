@@ -166,9 +166,6 @@ class NpuCompiler {
         TANDEM_ASSIGN(const MappedFile file, MappedFile::open(encodings_path_));
         TANDEM_TRY(work.add("encodings", {file.bytes().size(), hash_bytes(file.bytes()), source_}));
       }
-    } else if (!options.import_encodings.empty() || !options.file.empty()) {
-      return invalid_argument("--recipe {} computes in fp16 and needs no calibration; leave it out",
-                              job_.recipe().name);
     }
     if (!options.export_encodings.empty()) TANDEM_TRY(encodings_.save(options.export_encodings));
     return write_page();

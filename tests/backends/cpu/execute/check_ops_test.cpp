@@ -7,7 +7,7 @@
 #include "support/small_graph.h"
 
 namespace tandem {
-namespace {
+namespace check_ops_test {
 
 using ir::OpKind;
 
@@ -39,5 +39,5 @@ TEST(CpuOps, OpsOfOtherBackEndsAreRefused) {
   EXPECT_NE(status.error().message.find("slice"), std::string::npos) << status.error().message;
 }
 
-}  // namespace
+}  // namespace check_ops_test
 }  // namespace tandem

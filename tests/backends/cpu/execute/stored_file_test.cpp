@@ -17,7 +17,7 @@
 #include "base/json.h"
 
 namespace tandem {
-namespace {
+namespace stored_file_test {
 
 using Tokens = std::span<const int32_t>;
 
@@ -111,5 +111,5 @@ TEST_P(StoredFile, GivesItsTokensAndLogits) {
 INSTANTIATE_TEST_SUITE_P(Files, StoredFile, testing::Values("v1", "v1_mixed"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-}  // namespace
+}  // namespace stored_file_test
 }  // namespace tandem

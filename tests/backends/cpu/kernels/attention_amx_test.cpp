@@ -2,7 +2,7 @@
 #include "backends/cpu/kernels/attention_test.h"
 
 namespace tandem::cpu {
-namespace {
+namespace attention_amx_test {
 
 const KernelTable* find_table(std::string_view isa) {
   for (const KernelTable* table : available_kernels()) {
@@ -100,5 +100,5 @@ TEST_F(AmxAttention, NanStaysInItsRow) {
   }
 }
 
-}  // namespace
+}  // namespace attention_amx_test
 }  // namespace tandem::cpu

@@ -5,7 +5,7 @@
 #include "numerics/fake_quant.h"
 
 namespace tandem::cpu {
-namespace {
+namespace attention_test {
 
 std::vector<double> reference(const Problem& p, const Cache& keys, const Cache& values) {
   std::vector<double> out(static_cast<size_t>(p.tokens * p.group * p.dim));
@@ -207,6 +207,35 @@ TEST_P(Attention, FirstTileRotatesTheOrderOfTiles) {
   }
 }
 
+// Every half float, and numbers that have to be rounded or overflow, in rows that no vector width divides.
+TEST_P(Attention, StoredHalvesAreTheNearest) {
+  Random random(38);
+  std::vector<float> numbers(65536);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = f32_from_f16(static_cast<uint16_t>(i));
+  for (int i = 0; i < 4096; ++i) {
+    numbers.push_back(random.normal(std::pow(2.0f, static_cast<float>(random.integer(-28, 18)))));
+  }
+  for (const int64_t dim : {1, 7, 39, 64}) {
+    for (const Cache::Kind kind : {Cache::kKeys, Cache::kValues}) {
+      const int64_t slots = static_cast<int64_t>(numbers.size()) / dim;
+      Cache cache(k(), kind, DType::kF16, slots, dim, random);
+      for (int64_t s = 0; s < slots; ++s) {
+        const float* const row = numbers.data() + s * dim;
+        (kind == Cache::kKeys ? k().store_key : k().store_value)(row, dim, s, cache.head);
+        for (int64_t d = 0; d < dim; ++d) {
+          uint16_t stored;
+          std::memcpy(&stored, cache.data.data() + cache.index(s, d) * 2, 2);
+          if (std::isnan(row[d])) {
+            ASSERT_GT(stored & 0x7fff, 0x7c00);
+          } else {
+            ASSERT_EQ(stored, f16_from_f32(row[d])) << row[d];
+          }
+        }
+      }
+    }
+  }
+}
+
 // Constant rows among others; large and small numbers in one tile.
 TEST_P(Attention, ConstantRowsAndMixedMagnitudesMatchTheReference) {
   Random random(39);
@@ -287,5 +316,5 @@ TEST_P(Attention, StoredRowsAreRoundedToNearest) {
   EXPECT_TRUE(std::isnan(scales[1]));
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace tandem::cpu

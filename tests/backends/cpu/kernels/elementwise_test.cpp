@@ -2,10 +2,9 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/kernel_test.h"
-#include "base/half.h"
 
 namespace tandem::cpu {
-namespace {
+namespace elementwise_test {
 
 class Elementwise : public EachIsa {};
 TANDEM_EACH_ISA(Elementwise);
@@ -199,40 +198,6 @@ TEST_P(Elementwise, RopeRotates) {
   }
 }
 
-TEST_P(Elementwise, AllHalfFloatsConvert) {
-  std::vector<uint16_t> halves(65536), back(65536);
-  std::vector<float> floats(65536);
-  for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
-  k().f32_from_f16(halves.data(), 65536, floats.data());
-  k().f16_from_f32(floats.data(), 65536, back.data());
-  for (size_t i = 0; i < halves.size(); ++i) {
-    const float want = f32_from_f16(halves[i]);
-    if (std::isnan(want)) {
-      ASSERT_TRUE(std::isnan(floats[i]));
-      ASSERT_GT(back[i] & 0x7fff, 0x7c00);
-    } else {
-      ASSERT_EQ(floats[i], want);
-      ASSERT_EQ(back[i], halves[i]);
-    }
-  }
-  // Rounding, overflow and lengths that no vector width divides.
-  Random random(23);
-  for (int64_t count = 1; count < 40; ++count) {
-    std::vector<float> x;
-    for (int64_t i = 0; i < count; ++i) {
-      x.push_back(random.normal(std::pow(2.0f, static_cast<float>(random.integer(-28, 18)))));
-    }
-    std::vector<uint16_t> y(static_cast<size_t>(count));
-    std::vector<float> z(static_cast<size_t>(count));
-    k().f16_from_f32(x.data(), count, y.data());
-    k().f32_from_f16(y.data(), count, z.data());
-    for (size_t i = 0; i < x.size(); ++i) {
-      ASSERT_EQ(y[i], f16_from_f32(x[i])) << x[i];
-      ASSERT_EQ(z[i], f32_from_f16(y[i]));
-    }
-  }
-}
-
 TEST_P(Elementwise, ArgmaxTakesTheFirstLargest) {
   Random random(24);
   for (int64_t count = 1; count < 200; ++count) {
@@ -252,5 +217,5 @@ TEST_P(Elementwise, ArgmaxTakesTheFirstLargest) {
   EXPECT_EQ(k().argmax(nothing.data(), 2), 0);
 }
 
-}  // namespace
+}  // namespace elementwise_test
 }  // namespace tandem::cpu

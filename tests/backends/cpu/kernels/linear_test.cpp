@@ -6,7 +6,7 @@
 #include "support/arranged_values.h"
 
 namespace tandem::cpu {
-namespace {
+namespace linear_test {
 
 constexpr float kUntouched = 12345.678f;
 
@@ -331,5 +331,5 @@ TEST_P(Linear, QuantizesRowsTo16Bits) {
   }
 }
 
-}  // namespace
+}  // namespace linear_test
 }  // namespace tandem::cpu

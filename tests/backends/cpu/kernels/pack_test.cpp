@@ -48,7 +48,7 @@ WeightMatrix make_matrix(WeightFormat format, int64_t rows, int64_t cols, int bl
   return m;
 }
 
-namespace {
+namespace pack_test {
 
 constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16, WeightFormat::kI8,
                                      WeightFormat::kLpbq4};
@@ -135,5 +135,5 @@ TEST(Dispatch, EnvironmentVariableChoosesTheTable) {
   if (before != nullptr) setenv("TANDEM_ISA", saved.c_str(), 1);
 }
 
-}  // namespace
+}  // namespace pack_test
 }  // namespace tandem::cpu

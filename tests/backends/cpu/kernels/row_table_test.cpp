@@ -12,7 +12,7 @@
 #include "backends/cpu/kernels/kernel_test.h"
 
 namespace tandem::cpu {
-namespace {
+namespace row_table_test {
 
 RowTable view(const PackedStorage& storage) {
   return {storage.rows, storage.cols, reinterpret_cast<const int8_t*>(storage.data.data()), storage.scales.data()};
@@ -96,5 +96,5 @@ TEST(FindLargest, MatchesSorting) {
   }
 }
 
-}  // namespace
+}  // namespace row_table_test
 }  // namespace tandem::cpu

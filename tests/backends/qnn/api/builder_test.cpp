@@ -6,7 +6,7 @@
 #include "backends/qnn/api/qnn_support.h"
 
 namespace tandem::qnn {
-namespace {
+namespace builder_test {
 
 using test::says;
 
@@ -57,16 +57,11 @@ TEST(TensorBuilder, EncodingsCoverTheRangeAndHaveAnExactZero) {
 
 TEST(TensorBuilder, LpbqKeepsCodesScalesAndMultipliers) {
   const WeightMatrix weights = test::random_weights(WeightFormat::kLpbq4, 6, 64, 16, 1);
-  const auto fc = make_fully_connected_weights("w", weights);
   const auto conv = make_conv2d_weights("w", weights);
-  ASSERT_TRUE(fc.ok() && conv.ok());
-  EXPECT_TRUE(check_tensor(*fc).ok());
+  ASSERT_TRUE(conv.ok());
   EXPECT_TRUE(check_tensor(*conv).ok());
-  EXPECT_EQ(fc->shape, (Shape{6, 64}));
   EXPECT_EQ(conv->shape, (Shape{1, 1, 64, 6}));
-  const auto& fc_lpbq = std::get<Lpbq>(fc->quantization);
   const auto& conv_lpbq = std::get<Lpbq>(conv->quantization);
-  EXPECT_EQ(fc_lpbq.axis, 0);
   EXPECT_EQ(conv_lpbq.axis, 3);
   EXPECT_EQ(conv_lpbq.blocks, 4u);
   std::vector<float> row(64);
@@ -74,7 +69,7 @@ TEST(TensorBuilder, LpbqKeepsCodesScalesAndMultipliers) {
     weights.dequantize_row(static_cast<int64_t>(n), row.data());
     for (size_t k = 0; k < 64; ++k) {
       const auto code = static_cast<int8_t>(conv->data.bytes()[k * 6 + n]);
-      EXPECT_EQ(code, static_cast<int8_t>(fc->data.bytes()[n * 64 + k]));
+      EXPECT_EQ(code, weights.codes[n * 64 + k]);
       const float scale = conv_lpbq.channels[n].scale * conv_lpbq.multipliers.bytes()[n * 4 + k / 16];
       EXPECT_FLOAT_EQ(scale * code, row[k]);
     }
@@ -90,12 +85,12 @@ TEST(TensorBuilder, BadWeightsAreRefused) {
   EXPECT_TRUE(says(make_conv2d_weights("w", weights).error(), {"codes"}));
   weights = good;
   weights.multipliers.pop_back();
-  EXPECT_TRUE(says(make_fully_connected_weights("w", weights).error(), {"multipliers"}));
+  EXPECT_TRUE(says(make_conv2d_weights("w", weights).error(), {"multipliers"}));
   weights = good;
   weights.rows = int64_t{1} << 40;
-  EXPECT_TRUE(says(make_fully_connected_weights("w", weights).error(), {"too big"}));
+  EXPECT_TRUE(says(make_conv2d_weights("w", weights).error(), {"too big"}));
   const auto check = [](const WeightMatrix& matrix) {
-    const auto spec = make_fully_connected_weights("w", matrix);
+    const auto spec = make_conv2d_weights("w", matrix);
     return spec.ok() ? check_tensor(*spec) : spec.status();
   };
   EXPECT_TRUE(check(good).ok());
@@ -122,8 +117,8 @@ TEST(TensorBuilder, TensorsWhosePartsDoNotFitAreRefused) {
   EXPECT_TRUE(says(check_tensor(make_input("x", u8, Shape(9, 1), unit)).error(), {"9 dimensions"}));
   EXPECT_TRUE(says(check_tensor(make_input("x", u8, {65536, 65536}, unit)).error(), {"4 GiB"}));
   EXPECT_TRUE(says(check_tensor(make_input("x", u8, {1}, ScaleOffset{0, 0})).error(), {"not a positive number"}));
-  TensorSpec spec = make_static_f32("c", {3}, std::vector<float>(2));
-  EXPECT_TRUE(says(check_tensor(spec).error(), {"has 8 bytes of data, and its shape has 12"}));
+  TensorSpec spec = make_static_f16("c", {3}, std::vector<float>(2));
+  EXPECT_TRUE(says(check_tensor(spec).error(), {"has 4 bytes of data, and its shape has 6"}));
   spec = make_static_fixed("c", u8, {2}, std::vector<float>(2), unit);
   EXPECT_TRUE(check_tensor(spec).ok());
   spec.quantization = PerAxis{1, {unit, unit}};
@@ -132,5 +127,5 @@ TEST(TensorBuilder, TensorsWhosePartsDoNotFitAreRefused) {
   EXPECT_TRUE(says(check_tensor(spec).error(), {"1 scales for 2 channels"}));
 }
 
-}  // namespace
+}  // namespace builder_test
 }  // namespace tandem::qnn

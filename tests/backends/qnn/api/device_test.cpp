@@ -6,7 +6,7 @@
 #include "support/own_process.h"
 
 namespace tandem::qnn {
-namespace {
+namespace device_test {
 
 using test::says;
 
@@ -77,5 +77,5 @@ TEST(QnnDevice, ObjectsMayBeDroppedInAnyOrder) {
   EXPECT_TRUE(x.ok()) << x.error().message;
 }
 
-}  // namespace
+}  // namespace device_test
 }  // namespace tandem::qnn

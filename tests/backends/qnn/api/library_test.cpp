@@ -15,7 +15,7 @@
 #include "support/temp_folder.h"
 
 namespace tandem::qnn {
-namespace {
+namespace library_test {
 
 SearchOptions at(const std::string& path) {
   SearchOptions options;
@@ -241,5 +241,5 @@ TEST(RealLibrary, LoadsQuietlyAndTellsItsVersions) {
   EXPECT_TRUE(library.system().ok()) << library.system().error().message;
 }
 
-}  // namespace
+}  // namespace library_test
 }  // namespace tandem::qnn

@@ -7,7 +7,7 @@
 #include "base/half.h"
 
 namespace tandem::qnn {
-namespace {
+namespace ops_test {
 
 using test::Fixed;
 using test::SmallGraph;
@@ -56,19 +56,6 @@ class QnnOps : public ::testing::Test {
 
 class QnnLinear : public QnnOps, public ::testing::WithParamInterface<int> {};
 
-TEST_P(QnnLinear, FullyConnectedU16Lpbq) {
-  const uint32_t m = 32, k = 256, n = 128;
-  const Fixed x = test::random_fixed(kU16, m * k, -4, 4, 1);
-  const WeightMatrix weights = test::random_weights(WeightFormat::kLpbq4, n, k, GetParam(), 2);
-  const auto expected = linear(x.values, weights);
-  SmallGraph graph;
-  const auto input = graph.input("x", x, {m, k});
-  const auto w = graph.add(make_fully_connected_weights("w", weights));
-  const auto y = graph.output("y", kU16, {m, n}, encoding_of(expected));
-  graph.node("FullyConnected", {input, w}, {y});
-  expect_close(graph, expected, kProductLimit);
-}
-
 TEST_P(QnnLinear, Conv2dU16Lpbq) {
   for (const auto& [k, n] : {std::pair<uint32_t, uint32_t>{256, 128}, {64, 512}, {1024, 32}}) {
     const uint32_t m = 32;
@@ -79,55 +66,27 @@ TEST_P(QnnLinear, Conv2dU16Lpbq) {
     const auto input = graph.input("x", x, {1, 1, m, k});
     const auto w = graph.add(make_conv2d_weights("w", weights));
     const auto y = graph.output("y", kU16, {1, 1, m, n}, encoding_of(expected));
-    graph.node("Conv2d", {input, w}, {y},
-               {{"stride", U32Values{{2}, {1, 1}}}, {"pad_amount", U32Values{{2, 2}, {0, 0, 0, 0}}}});
-    expect_close(graph, expected, kProductLimit);
-  }
-}
-
-// The library once read past the scales of such weights, and results changed from run to run.
-TEST_P(QnnLinear, FullyConnectedU16LpbqOfOtherShapes) {
-  for (const auto& [k, n] : {std::pair<uint32_t, uint32_t>{1024, 32}, {512, 512}}) {
-    const uint32_t m = 4;
-    const Fixed x = test::random_fixed(kU16, m * k, -4, 4, 1);
-    const WeightMatrix weights = test::random_weights(WeightFormat::kLpbq4, n, k, GetParam(), 2);
-    const auto expected = linear(x.values, weights);
-    SmallGraph graph;
-    const auto input = graph.input("x", x, {m, k});
-    const auto w = graph.add(make_fully_connected_weights("w", weights));
-    const auto y = graph.output("y", kU16, {m, n}, encoding_of(expected));
-    graph.node("FullyConnected", {input, w}, {y});
+    graph.node("Conv2d", {input, w}, {y}, test::one_by_one());
     expect_close(graph, expected, kProductLimit);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Blocks, QnnLinear, ::testing::Values(16, 32, 64));
 
-TEST_F(QnnOps, FullyConnectedLpbqWithMoreOutputsThanInputsIsRefused) {
-  const WeightMatrix weights = test::random_weights(WeightFormat::kLpbq4, 256, 64, 32, 2);
-  SmallGraph graph;
-  const auto input = graph.input("x", test::random_fixed(kU16, 64, -4, 4, 1), {1, 64});
-  const auto w = graph.add(make_fully_connected_weights("w", weights));
-  const auto y = graph.output("y", kU16, {1, 256}, ScaleOffset{1, -32768});
-  graph.node("FullyConnected", {input, w}, {y});
-  ASSERT_FALSE(graph.status().ok());
-  EXPECT_TRUE(test::says(graph.status().error(), {"use Conv2d"}));
-}
-
-TEST_F(QnnOps, FullyConnectedU16Int8) {
+TEST_F(QnnOps, Conv2dU16Int8) {
   const uint32_t m = 8, k = 128, n = 64;
   const Fixed x = test::random_fixed(kU16, m * k, -4, 4, 5);
   const WeightMatrix weights = test::random_weights(WeightFormat::kI8, n, k, 0, 6);
   const auto expected = linear(x.values, weights);
   SmallGraph graph;
-  const auto input = graph.input("x", x, {m, k});
-  const auto w = graph.add(make_fully_connected_weights("w", weights));
-  const auto y = graph.output("y", kU16, {m, n}, encoding_of(expected));
-  graph.node("FullyConnected", {input, w}, {y});
+  const auto input = graph.input("x", x, {1, 1, m, k});
+  const auto w = graph.add(make_conv2d_weights("w", weights));
+  const auto y = graph.output("y", kU16, {1, 1, m, n}, encoding_of(expected));
+  graph.node("Conv2d", {input, w}, {y}, test::one_by_one());
   expect_close(graph, expected, kProductLimit);
 }
 
-TEST_F(QnnOps, FullyConnectedF16) {
+TEST_F(QnnOps, Conv2dF16) {
   const uint32_t m = 8, k = 128, n = 64;
   WeightMatrix weights;
   weights.format = WeightFormat::kF32;
@@ -143,10 +102,10 @@ TEST_F(QnnOps, FullyConnectedF16) {
   }
   const auto expected = linear(x_values, weights);
   SmallGraph graph(nullptr, "graph", {.float16 = true});
-  const auto input = graph.input("x", DataType::kFloat16, {m, k}, {x_bytes.begin(), x_bytes.end()});
-  const auto w = graph.add(make_fully_connected_weights("w", weights));
-  const auto y = graph.output("y", DataType::kFloat16, {m, n});
-  graph.node("FullyConnected", {input, w}, {y});
+  const auto input = graph.input("x", DataType::kFloat16, {1, 1, m, k}, {x_bytes.begin(), x_bytes.end()});
+  const auto w = graph.add(make_conv2d_weights("w", weights));
+  const auto y = graph.output("y", DataType::kFloat16, {1, 1, m, n});
+  graph.node("Conv2d", {input, w}, {y}, test::one_by_one());
   const auto bytes = graph.run();
   ASSERT_TRUE(bytes.ok()) << bytes.error().message;
   float error = 0, most = 0;
@@ -155,7 +114,7 @@ TEST_F(QnnOps, FullyConnectedF16) {
     error = std::max(error, std::abs(f32_from_f16(half) - expected[i]));
     most = std::max(most, std::abs(expected[i]));
   }
-  std::printf("[ measured ] FullyConnectedF16: %.5f of %.2f\n", error, most);
+  std::printf("[ measured ] Conv2dF16: %.5f of %.2f\n", error, most);
   EXPECT_LE(error, 2e-3f * most);
 }
 
@@ -299,5 +258,5 @@ TEST_F(QnnOps, RotaryEmbedding) {
   expect_close(graph, expected, kProductLimit);
 }
 
-}  // namespace
+}  // namespace ops_test
 }  // namespace tandem::qnn

@@ -9,7 +9,7 @@
 #include "support/own_process.h"
 
 namespace tandem::qnn {
-namespace {
+namespace profile_test {
 
 using test::SmallGraph;
 
@@ -23,10 +23,10 @@ bool is_simulated(uint32_t soc_model) {
 // One row times an int8 matrix of 2 MB.
 void add_linear(SmallGraph& graph) {
   const WeightMatrix weights = test::random_weights(WeightFormat::kI8, kOutputs, kInputs, 0, 7);
-  const auto x = graph.input("x", test::random_fixed(DataType::kFixedU16, kInputs, -1, 1, 8), {1, kInputs});
-  const auto w = graph.add(make_fully_connected_weights("w", weights));
-  const auto y = graph.output("y", DataType::kFixedU16, {1, kOutputs}, ScaleOffset{0.0005f, -32768});
-  graph.node("FullyConnected", {x, w}, {y});
+  const auto x = graph.input("x", test::random_fixed(DataType::kFixedU16, kInputs, -1, 1, 8), {1, 1, 1, kInputs});
+  const auto w = graph.add(make_conv2d_weights("w", weights));
+  const auto y = graph.output("y", DataType::kFixedU16, {1, 1, 1, kOutputs}, ScaleOffset{0.0005f, -32768});
+  graph.node("Conv2d", {x, w}, {y}, test::one_by_one());
 }
 
 TEST(QnnProfile, EstimatesAreThereForSimulatedSocsOnly) {
@@ -83,5 +83,5 @@ TEST_P(QnnSimulated, InAProcessOfItsOwn) {
 INSTANTIATE_TEST_SUITE_P(All, QnnSimulated, ::testing::Values("62", "52", "77", "72"),
                          [](const auto& test) { return "Soc" + std::string(test.param); });
 
-}  // namespace
+}  // namespace profile_test
 }  // namespace tandem::qnn

@@ -224,6 +224,11 @@ class SmallGraph {
 };
 
 // A random quantized matrix. kLpbq4 or kI8.
+// A linear layer is a 1x1 convolution of [1, 1, rows, inputs].
+inline std::vector<NodeParam> one_by_one() {
+  return {{"stride", U32Values{{2}, {1, 1}}}, {"pad_amount", U32Values{{2, 2}, {0, 0, 0, 0}}}};
+}
+
 inline WeightMatrix random_weights(WeightFormat format, int64_t rows, int64_t cols, int block, uint32_t seed) {
   std::mt19937 random(seed);
   WeightMatrix weights;

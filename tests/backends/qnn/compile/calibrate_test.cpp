@@ -13,7 +13,7 @@
 #include "weights/sliced_weights.h"
 
 namespace tandem {
-namespace {
+namespace calibrate_test {
 
 using ir::OpKind;
 using ir::TensorRole;
@@ -295,5 +295,5 @@ TEST(Calibrate, NeedsSomethingToLookAtAndStops) {
   EXPECT_EQ(told, 20);
 }
 
-}  // namespace
+}  // namespace calibrate_test
 }  // namespace tandem

@@ -6,7 +6,7 @@
 #include "support/own_process.h"
 
 namespace tandem {
-namespace {
+namespace eight_bits_test {
 
 using test::TempFolder;
 
@@ -44,5 +44,5 @@ TEST(EightBitsOnV68, InAProcessOfItsOwn) {
   }
 }
 
-}  // namespace
+}  // namespace eight_bits_test
 }  // namespace tandem

@@ -4,7 +4,7 @@
 #include "backends/qnn/compile/npu_support.h"
 
 namespace tandem {
-namespace {
+namespace emulator_test {
 
 using test::TempFolder;
 
@@ -295,5 +295,5 @@ TEST(Encodings, ExportedAndImportedGiveTheSameFile) {
   EXPECT_FALSE(compile(test::golden_dir("qwen3"), folder / "c.tdm", options).ok());
 }
 
-}  // namespace
+}  // namespace emulator_test
 }  // namespace tandem

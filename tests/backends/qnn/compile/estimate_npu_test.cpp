@@ -7,7 +7,7 @@
 #include "base/json.h"
 
 namespace tandem {
-namespace {
+namespace estimate_npu_test {
 
 namespace fs = std::filesystem;
 using test::TempFolder;
@@ -200,5 +200,5 @@ TEST_F(NpuEstimate, TheJsonReplacesNothingOfOthers) {
   EXPECT_HAS(error_of(folder_ / "ours.json"), "/nonexistent/worker") << "may be replaced";
 }
 
-}  // namespace
+}  // namespace estimate_npu_test
 }  // namespace tandem

@@ -11,7 +11,7 @@
 #include "quant/svg_bars.h"
 
 namespace tandem {
-namespace {
+namespace estimate_report_test {
 
 using test::TempFolder;
 
@@ -258,5 +258,5 @@ TEST(SvgBars, DrawToScaleAndEscape) {
   EXPECT_EQ(svg_stacked_bars("title", parts, std::vector<SvgBar>{{"x", {nan, -1.0}, "", nan, nan}}), "");
 }
 
-}  // namespace
+}  // namespace estimate_report_test
 }  // namespace tandem

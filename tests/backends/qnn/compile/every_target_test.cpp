@@ -7,7 +7,7 @@
 #include "compiler/targets.h"
 
 namespace tandem {
-namespace {
+namespace every_target_test {
 
 TEST(EveryTarget, CompilesForTheArchitectureOfItsRow) {
   TANDEM_NEEDS_QNN();
@@ -34,5 +34,5 @@ TEST(EveryTarget, CompilesForTheArchitectureOfItsRow) {
   }
 }
 
-}  // namespace
+}  // namespace every_target_test
 }  // namespace tandem

@@ -6,7 +6,7 @@
 #include "support/own_process.h"
 
 namespace tandem {
-namespace {
+namespace forms_on_v69_test {
 
 // Its products are less exact than those of later ones: 35 dB here; a miscompile leaves less than 10.
 constexpr double kNoiseOfV69 = 33.0;
@@ -34,5 +34,5 @@ TEST(FormsOnV69, ComputeTheSame) {
   }
 }
 
-}  // namespace
+}  // namespace forms_on_v69_test
 }  // namespace tandem

@@ -8,7 +8,7 @@
 #include "base/json.h"
 
 namespace tandem {
-namespace {
+namespace load_errors_test {
 
 namespace fs = std::filesystem;
 using test::TempFolder;
@@ -142,5 +142,5 @@ TEST_F(NpuLoad, WithoutTheLibrary) {
   EXPECT_HAS(message, "make qnn");
 }
 
-}  // namespace
+}  // namespace load_errors_test
 }  // namespace tandem

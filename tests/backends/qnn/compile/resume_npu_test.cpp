@@ -9,7 +9,7 @@
 #include "support/edit_checkpoint.h"
 
 namespace tandem {
-namespace {
+namespace resume_npu_test {
 
 namespace fs = std::filesystem;
 using test::TempFolder;
@@ -221,5 +221,5 @@ TEST_F(NpuResume, CalibrationThatIsNotNeeded) {
   EXPECT_EQ(folder_.entries(), 1u);
 }
 
-}  // namespace
+}  // namespace resume_npu_test
 }  // namespace tandem

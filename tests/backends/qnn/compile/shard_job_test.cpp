@@ -8,7 +8,7 @@
 #include "base/json.h"
 
 namespace tandem {
-namespace {
+namespace shard_job_test {
 
 ShardJob sample_job() {
   ShardJob job;
@@ -218,5 +218,5 @@ TEST(RunShardJob, ATaskThatMakesNoSenseIsAnError) {
   EXPECT_HAS(refuse([](ShardJob& job) { job.methods.f16 = false; }), "no entry");
 }
 
-}  // namespace
+}  // namespace shard_job_test
 }  // namespace tandem

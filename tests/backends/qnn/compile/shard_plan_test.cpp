@@ -7,7 +7,7 @@
 #include "compiler/targets.h"
 
 namespace tandem {
-namespace {
+namespace shard_plan_test {
 
 // Of a plan, what sizes are made of.
 ModelPlan model(int64_t layers, int64_t hidden, int64_t ffn, int64_t vocabulary) {
@@ -134,5 +134,5 @@ TEST(PlanShards, RefusesWhatNoDeviceLoads) {
   EXPECT_HAS(wide.error().message, "the shard head would be 7968 MB");
 }
 
-}  // namespace
+}  // namespace shard_plan_test
 }  // namespace tandem

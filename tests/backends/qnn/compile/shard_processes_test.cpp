@@ -10,7 +10,7 @@
 #include "backends/qnn/compile/npu_support.h"
 
 namespace tandem {
-namespace {
+namespace shard_processes_test {
 
 class Workers : public testing::Test {
  protected:
@@ -189,5 +189,5 @@ TEST_F(Workers, AProgramThatIsNone) {
   EXPECT_HAS(status.error().message, "cannot be started");
 }
 
-}  // namespace
+}  // namespace shard_processes_test
 }  // namespace tandem

@@ -9,7 +9,7 @@
 #include "weights/sliced_weights.h"
 
 namespace tandem {
-namespace {
+namespace static_form_test {
 
 using ir::OpKind;
 using ir::TensorRole;
@@ -294,5 +294,5 @@ TEST(StaticPasses, LayersWithAWindowHaveAMaskOfTheirOwn) {
   EXPECT_EQ(masks_of(12), (std::vector<std::string>{"mask", "mask", "mask", "mask"}));
 }
 
-}  // namespace
+}  // namespace static_form_test
 }  // namespace tandem

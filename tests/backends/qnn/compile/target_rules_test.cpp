@@ -7,7 +7,7 @@
 #include "support/edit_checkpoint.h"
 
 namespace tandem {
-namespace {
+namespace target_rules_test {
 
 struct Settled {
   Status status;
@@ -268,6 +268,32 @@ TEST(TargetRules, OptionsOfNpusAreForNpus) {
   expect_refused(settle("cpu", "w4", options), {"--shards"}, ErrorCode::kInvalidArgument);
 }
 
+// Taken in silence, such an option would seem to have been obeyed.
+TEST(TargetRules, OptionsOfCalibrationAreNeverPassedOver) {
+  CompileOptions both;
+  both.calibration.file = "text.txt";
+  both.calibration.prompt = "Once upon a time";
+  for (const char* target : {"cpu", "sm8750"}) {
+    expect_refused(settle(target, "w8", both), {"--calib and --calib-prompt", "leave one out"},
+                   ErrorCode::kInvalidArgument);
+  }
+  const std::pair<const char*, void (*)(CalibrationOptions&)> cases[] = {
+      {"--calib", [](CalibrationOptions& c) { c.file = "text.txt"; }},
+      {"--calib-prompt", [](CalibrationOptions& c) { c.prompt = "Once upon a time"; }},
+      {"--calib-samples", [](CalibrationOptions& c) { c.samples = 7; }},
+      {"--calib-length", [](CalibrationOptions& c) { c.length = 7; }},
+      {"--calib-range", [](CalibrationOptions& c) { c.method_given = true; }},
+      {"--encodings", [](CalibrationOptions& c) { c.import_encodings = "encodings.json"; }},
+      {"--export-encodings", [](CalibrationOptions& c) { c.export_encodings = "encodings.json"; }},
+  };
+  for (const auto& [flag, set] : cases) {
+    CompileOptions options;
+    set(options.calibration);
+    expect_refused(settle("sm8750", "fp16", options), {"needs no calibration", flag}, ErrorCode::kInvalidArgument);
+    EXPECT_TRUE(settle("sm8750", "w8", options).status.ok()) << flag;
+  }
+}
+
 TEST(TargetRules, ALargeTableStaysWithTheCpu) {
   ModelPlan plan;
   plan.vocab_size = 2048;
@@ -292,5 +318,5 @@ TEST(TargetRules, ComeBeforeAnyWork) {
   EXPECT_EQ(folder.entries(), 0u);
 }
 
-}  // namespace
+}  // namespace target_rules_test
 }  // namespace tandem

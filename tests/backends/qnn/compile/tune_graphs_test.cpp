@@ -8,7 +8,7 @@
 #include "support/temp_folder.h"
 
 namespace tandem {
-namespace {
+namespace tune_graphs_test {
 
 using test::TempFolder;
 
@@ -197,5 +197,5 @@ TEST(TuneGraphs, WithTheLibraryAndItsCache) {
   EXPECT_EQ(test::read_file(folder / "x.tdm"), test::read_file(folder / "y.tdm"));
 }
 
-}  // namespace
+}  // namespace tune_graphs_test
 }  // namespace tandem

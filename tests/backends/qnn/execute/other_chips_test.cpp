@@ -13,7 +13,7 @@
 extern char** environ;
 
 namespace tandem::qnn {
-namespace {
+namespace other_chips_test {
 
 using ::tandem::test::TempFolder;
 
@@ -91,5 +91,5 @@ TEST(WrongChip, DISABLED_Child) {
   std::printf("%s\n", program.error().message.c_str());
 }
 
-}  // namespace
+}  // namespace other_chips_test
 }  // namespace tandem::qnn

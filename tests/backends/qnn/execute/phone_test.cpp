@@ -13,7 +13,7 @@
 #include "backends/qnn/execute/fake/record.h"
 
 namespace tandem::qnn {
-namespace {
+namespace phone_test {
 
 const std::string kFakes = TANDEM_QNN_EXECUTE_FAKES;
 
@@ -316,5 +316,5 @@ TEST_F(FakePhone, TellsItsChip) {
   EXPECT_EQ(chip.vtcm_mb, 8);
 }
 
-}  // namespace
+}  // namespace phone_test
 }  // namespace tandem::qnn

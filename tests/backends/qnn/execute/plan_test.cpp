@@ -8,7 +8,7 @@
 #include "backends/qnn/execute/tiny_model.h"
 
 namespace tandem::qnn {
-namespace {
+namespace plan_test {
 
 TensorInfo info(const char* name, DataType dtype, std::vector<uint32_t> shape, const ir::Encoding& encoding = {}) {
   TensorInfo tensor;
@@ -341,5 +341,5 @@ TEST(Plan, SurvivesShuffledDescriptions) {
   EXPECT_GT(good, 100);
 }
 
-}  // namespace
+}  // namespace plan_test
 }  // namespace tandem::qnn

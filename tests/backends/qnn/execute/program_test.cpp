@@ -9,7 +9,7 @@
 #include "backends/qnn/execute/tiny_model.h"
 
 namespace tandem::qnn {
-namespace {
+namespace program_test {
 
 using ::tandem::test::TempFolder;
 
@@ -298,5 +298,5 @@ TEST_F(QnnProgramTest, AHeadThatNamesNoMethodServesAll) {
               test::expected_logits(call.tokens, call.positions, call.cache, call.mask), 0, 4);
 }
 
-}  // namespace
+}  // namespace program_test
 }  // namespace tandem::qnn

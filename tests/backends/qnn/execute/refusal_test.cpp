@@ -7,7 +7,7 @@
 #include "backends/qnn/execute/tiny_model.h"
 
 namespace tandem::qnn {
-namespace {
+namespace refusal_test {
 
 using ::tandem::test::TempFolder;
 
@@ -241,5 +241,5 @@ TEST(LoadProgram, AFailureLeavesRoomForALaterSuccess) {
   }
 }
 
-}  // namespace
+}  // namespace refusal_test
 }  // namespace tandem::qnn

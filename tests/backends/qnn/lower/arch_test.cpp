@@ -4,7 +4,7 @@
 #include "support/own_process.h"
 
 namespace tandem::qnn {
-namespace {
+namespace arch_test {
 
 struct Target {
   const char* name;
@@ -52,5 +52,5 @@ TEST(QnnLoweringTraps, MatMulWithRaggedRowsIsRefusedOnV69) {
   for (const uint32_t rows : {8u, 12u, 16u, 28u, 64u}) EXPECT_TRUE(check(2, rows, DataType::kFixedU16, 69).ok());
 }
 
-}  // namespace
+}  // namespace arch_test
 }  // namespace tandem::qnn

@@ -9,7 +9,7 @@
 #include <array>
 
 namespace tandem::qnn {
-namespace {
+namespace decoder_test {
 
 using test::DecoderMaker;
 using test::DecoderShape;
@@ -107,5 +107,5 @@ TEST_F(QnnLowering, DecoderOfTwoLayersAndAHiddenStateIn) {
   EXPECT_GE(differences.at("logits").sqnr_db, is_old() ? 40 : 50);
 }
 
-}  // namespace
+}  // namespace decoder_test
 }  // namespace tandem::qnn

@@ -3,7 +3,7 @@
 #include "backends/qnn/lower/decoder.h"
 
 namespace tandem::qnn {
-namespace {
+namespace driver_test {
 
 using ir::OpKind;
 using test::DecoderMaker;
@@ -254,5 +254,5 @@ TEST_F(QnnLowering, GraphsMustFitEachOther) {
   EXPECT_TRUE(says(level.error(), {"level 1"}));
 }
 
-}  // namespace
+}  // namespace driver_test
 }  // namespace tandem::qnn

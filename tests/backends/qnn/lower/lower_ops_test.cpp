@@ -5,7 +5,7 @@
 #include "backends/qnn/lower/lower_support.h"
 
 namespace tandem::qnn {
-namespace {
+namespace lower_ops_test {
 
 using ir::OpKind;
 using test::GraphMaker;
@@ -349,5 +349,5 @@ TEST_F(QnnLowering, Convert) {
   }
 }
 
-}  // namespace
+}  // namespace lower_ops_test
 }  // namespace tandem::qnn
