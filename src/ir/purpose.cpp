@@ -160,7 +160,7 @@ NameParts split_name(std::string_view name) {
     if (layer) return {*layer, rest.substr(dot + 1)};
   }
   for (const RowsPrefix& rows : kRowsPrefixes) {
-    if (!name.starts_with(rows.prefix)) continue;
+    if (!name.starts_with(rows.prefix) || rows.roles == kMadeInside) continue;
     const std::string_view rest = name.substr(rows.prefix.size());
     const auto layer = number_of(rest.substr(0, rest.find_first_of(".[@")));
     if (layer) return {*layer, rows.prefix.substr(0, rows.prefix.size() - 1)};

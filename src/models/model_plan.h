@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "ir/purpose.h"
 #include "models/family.h"
 #include "tandem/status.h"
 
@@ -25,6 +26,7 @@ struct WeightSource {
   int64_t rows = 0;
   int64_t cols = 0;
   std::vector<SourcePiece> pieces;
+  ir::Purpose purpose = {};  // Whose weight it is: a layer's, the embedding's, the LM head's.
 };
 
 // A row of numbers: a piece of a tensor, or (rotary frequencies) numbers made here.
@@ -34,6 +36,7 @@ struct VectorSource {
   std::string tensor = {};  // Empty: `values` has them.
   int64_t begin = 0;
   std::vector<float> values = {};
+  ir::Purpose purpose = {};
 };
 
 struct RopeTable {

@@ -8,6 +8,7 @@
 #include "backends/interface/io_conversion.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "ir/op_table.h"
 #include "numerics/fake_quant.h"
 #include "reference/cache_attention.h"
 #include "reference/kv_rows.h"
@@ -43,13 +44,13 @@ class Interpreter {
     const std::vector<size_t> last_use = find_last_uses();
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       op_ = &graph_.ops[i];
-      for (const TensorId id : op_->inputs) read_io(id);
+      for (size_t input = 0; input < op_->inputs.size(); ++input) read_io(input);
       for (const TensorId id : op_->outputs) {
         values_[static_cast<size_t>(id)].resize(static_cast<size_t>(ir::element_count_of(graph_.at(id))));
       }
       Status status = run_op();
       for (const TensorId id : op_->outputs) {
-        if (status.ok()) status = settle(id);
+        if (status.ok()) status = round_output(id);
       }
       if (!status.ok()) return with_context(std::move(status).error(), "op {} ({})", i, op_kind_name(op_->kind));
       for (const TensorId id : op_->inputs) {
@@ -69,19 +70,22 @@ class Interpreter {
   }
 
   // Numbers that the caller gave, as floats: the hidden state of a part of a model, a mask that is added as it is.
-  void read_io(TensorId id) {
+  void read_io(size_t input) {
+    const TensorId id = op_->inputs[input];
     const Tensor& tensor = graph_.at(id);
     auto& values = values_[static_cast<size_t>(id)];
-    const bool is_numbers = (tensor.role == TensorRole::kInput && tensor.dtype != DType::kI32) ||
-                            (tensor.role == TensorRole::kState && op_->kind == OpKind::kMatMul);
-    if (!is_numbers || op_->kind == OpKind::kMaskToFloat || !values.empty()) return;
+    const ir::InputKind kind = op_info(op_->kind).input(input);
+    const bool is_numbers = kind == ir::InputKind::kNumbers || kind == ir::InputKind::kNumbersOrCache ||
+                            kind == ir::InputKind::kMask;
+    const bool is_given = tensor.role == TensorRole::kInput || tensor.role == TensorRole::kState;
+    if (!is_numbers || !is_given || !values.empty()) return;
     values.resize(static_cast<size_t>(ir::element_count_of(tensor)));
     ir::decode_row(tensor.dtype, tensor.encoding, bindings_.data[static_cast<size_t>(id)],
                    static_cast<int64_t>(values.size()), values.data());
   }
 
   // An op's output becomes what its dtype can hold.
-  Status settle(TensorId id) {
+  Status round_output(TensorId id) {
     const Tensor& tensor = graph_.at(id);
     auto& values = values_[static_cast<size_t>(id)];
     if (observer_) TANDEM_TRY(observer_(*op_, tensor, values));

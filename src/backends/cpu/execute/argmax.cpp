@@ -49,7 +49,7 @@ void find_head(MethodPlan& plan) {
     if (!keeps) behind.push_back(static_cast<uint32_t>(i));
   }
   const ir::Tensor& logits = graph.at(last);
-  if (logits.role != TensorRole::kOutput || logits.name != "logits") return;
+  if (logits.role != TensorRole::kOutput || logits.purpose.kind != ir::PurposeKind::kLogits) return;
   if (logits.shape.back() > std::numeric_limits<int32_t>::max()) return;
   plan.lm_head_step = step - plan.steps.begin();
   plan.head_ops = std::move(behind);
@@ -77,7 +77,35 @@ int32_t StepRunner::argmax_token(Rows rows) {
         switch (op.kind) {
           case OpKind::kScale: kernels_.scale(y, op.attributes.factor, count, y); break;
           case OpKind::kSoftcap: kernels_.softcap(y, op.attributes.factor, count, y); break;
-          default: ir::round_row(out.dtype, out.encoding, y, count); break;
+          case OpKind::kConvert: ir::round_row(out.dtype, out.encoding, y, count); break;
+          case OpKind::kEmbedding:
+          case OpKind::kLinear:
+          case OpKind::kRmsNorm:
+          case OpKind::kLayerNorm:
+          case OpKind::kAdd:
+          case OpKind::kMul:
+          case OpKind::kSilu:
+          case OpKind::kGeluTanh:
+          case OpKind::kSiluMul:
+          case OpKind::kGeluTanhMul:
+          case OpKind::kRopeTable:
+          case OpKind::kRope:
+          case OpKind::kStoreKv:
+          case OpKind::kAttention:
+          case OpKind::kMaskToFloat:
+          case OpKind::kSplitHeads:
+          case OpKind::kJoinHeads:
+          case OpKind::kAppendRows:
+          case OpKind::kMatMul:
+          case OpKind::kAddMask:
+          case OpKind::kSoftmax:
+          case OpKind::kSigmoid:
+          case OpKind::kAddVector:
+          case OpKind::kConcat:
+          case OpKind::kQuantizedAttention:
+          case OpKind::kSlice:
+          case OpKind::kMaskedSoftmax:
+          case OpKind::kRescore: break;  // find_head() lets none of them through.
         }
       }
       const int64_t place = kernels_.argmax(y, count);

@@ -73,7 +73,30 @@ void StepRunner::row_op(const Op& op, Rows rows) {
     case OpKind::kRope: rope(op, rows); return;
     case OpKind::kStoreKv: store_kv(op, rows); return;
     case OpKind::kConvert: convert(op, rows); return;
-    default: elementwise(op, rows); return;
+    case OpKind::kAdd:
+    case OpKind::kMul:
+    case OpKind::kScale:
+    case OpKind::kSilu:
+    case OpKind::kGeluTanh:
+    case OpKind::kSiluMul:
+    case OpKind::kGeluTanhMul:
+    case OpKind::kSoftcap: elementwise(op, rows); return;
+    case OpKind::kLinear:
+    case OpKind::kAttention:
+    case OpKind::kMaskToFloat:
+    case OpKind::kSplitHeads:
+    case OpKind::kJoinHeads:
+    case OpKind::kAppendRows:
+    case OpKind::kMatMul:
+    case OpKind::kAddMask:
+    case OpKind::kSoftmax:
+    case OpKind::kSigmoid:
+    case OpKind::kAddVector:
+    case OpKind::kConcat:
+    case OpKind::kQuantizedAttention:
+    case OpKind::kSlice:
+    case OpKind::kMaskedSoftmax:
+    case OpKind::kRescore: return;  // Steps of their own, or refused by check_ops().
   }
 }
 
@@ -131,7 +154,30 @@ void StepRunner::elementwise(const Op& op, Rows rows) {
     case OpKind::kGeluTanh: kernels_.gelu_tanh(a, count, y); break;
     case OpKind::kSiluMul: kernels_.silu_mul(a, b, count, y); break;
     case OpKind::kGeluTanhMul: kernels_.gelu_tanh_mul(a, b, count, y); break;
-    default: kernels_.softcap(a, factor, count, y); break;
+    case OpKind::kSoftcap: kernels_.softcap(a, factor, count, y); break;
+    case OpKind::kEmbedding:
+    case OpKind::kLinear:
+    case OpKind::kRmsNorm:
+    case OpKind::kLayerNorm:
+    case OpKind::kRopeTable:
+    case OpKind::kRope:
+    case OpKind::kStoreKv:
+    case OpKind::kAttention:
+    case OpKind::kMaskToFloat:
+    case OpKind::kConvert:
+    case OpKind::kSplitHeads:
+    case OpKind::kJoinHeads:
+    case OpKind::kAppendRows:
+    case OpKind::kMatMul:
+    case OpKind::kAddMask:
+    case OpKind::kSoftmax:
+    case OpKind::kSigmoid:
+    case OpKind::kAddVector:
+    case OpKind::kConcat:
+    case OpKind::kQuantizedAttention:
+    case OpKind::kSlice:
+    case OpKind::kMaskedSoftmax:
+    case OpKind::kRescore: break;  // Not elementwise.
   }
 }
 
