@@ -6,8 +6,8 @@
 // Attention comes in two forms. A back end that updates its cache in place has StoreKv and Attention, which look across
 // tokens through the state tensors. A back end with fixed graphs (compiler/passes/expand_attention.cpp) has MatMul,
 // AddMask and Softmax over the cache's slots and the call's own rows behind them; it gives the new rows as outputs
-// (PurposeKind::kNewKeys, kNewValues), and the run time writes them to their slots. Every other op treats each row on its own. Back ends
-// rely on that to compute only the rows they need.
+// (PurposeKind::kNewKeys, kNewValues), and the run time writes them to their slots. Every other op treats each row on
+// its own. Back ends rely on that to compute only the rows they need.
 //
 // An activation may be f32, or f16, or an integer with an encoding: then its values are rounded to what that can hold.
 #pragma once

@@ -99,12 +99,12 @@ class OpChecks {
   // A KV cache [kv heads, slots, head_dim], with its scales [kv heads, slots, 2] where its dtype is u8. There are as
   // many slots as the context has positions, or fewer, but `least`.
   Status cache(const Tensor& t, const Tensor* scales, int64_t head_dim, int64_t least) const {
-    if (t.shape.size() != 3 || t.shape[1] > graph_.context ||
-        t.shape[1] < std::min(least, graph_.context) || t.shape[2] != head_dim) {
+    if (t.shape.size() != 3 || t.shape[1] > graph_.context || t.shape[1] < std::min(least, graph_.context) ||
+        t.shape[2] != head_dim) {
       return corrupt("\"{}\" should be a state of [heads, {}, {}]", t.name, std::min(least, graph_.context), head_dim);
     }
-    if (scales != nullptr && (scales->dtype != DType::kF32 ||
-                              scales->shape != std::vector<int64_t>{t.shape[0], t.shape[1], 2})) {
+    if (scales != nullptr &&
+        (scales->dtype != DType::kF32 || scales->shape != std::vector<int64_t>{t.shape[0], t.shape[1], 2})) {
       return corrupt("\"{}\" should be the f32 scales of \"{}\"", scales->name, t.name);
     }
     if (t.dtype == DType::kU8) {
@@ -144,7 +144,8 @@ class OpChecks {
 
   Status same_heads() const {
     TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
-    for (size_t i = 1; i < op_->inputs.size(); ++i) TANDEM_TRY(heads(in(i), in(0).shape[0], in(0).shape[1], in(0).shape[2]));
+    for (size_t i = 1; i < op_->inputs.size(); ++i)
+      TANDEM_TRY(heads(in(i), in(0).shape[0], in(0).shape[1], in(0).shape[2]));
     return heads(out(0), in(0).shape[0], in(0).shape[1], in(0).shape[2]);
   }
 

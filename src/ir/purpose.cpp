@@ -139,9 +139,11 @@ bool is_unique(PurposeKind kind) { return kRules[static_cast<size_t>(kind)].uniq
 Status verify_purpose(const Purpose& purpose, TensorRole role) {
   if (static_cast<int>(purpose.kind) >= kPurposeKindCount) return corrupt("has an unknown purpose");
   const PurposeRule& rule = kRules[static_cast<size_t>(purpose.kind)];
-  if ((rule.roles & role_bit(role)) == 0) return corrupt("cannot be {}: its role is {}", rule.name, tensor_role_name(role));
+  if ((rule.roles & role_bit(role)) == 0)
+    return corrupt("cannot be {}: its role is {}", rule.name, tensor_role_name(role));
   const bool has_layer = purpose.layer >= 0;
-  const bool layer_fits = purpose.layer >= -1 && (rule.layer == Layer::kOptional || has_layer == (rule.layer == Layer::kRequired));
+  const bool layer_fits =
+      purpose.layer >= -1 && (rule.layer == Layer::kOptional || has_layer == (rule.layer == Layer::kRequired));
   if (!layer_fits) return corrupt("is {} of layer {}", rule.name, purpose.layer);
   if (purpose.kv_head < -1 || (purpose.kv_head >= 0 && !rule.has_kv_head)) {
     return corrupt("is {} of KV head {}", rule.name, purpose.kv_head);

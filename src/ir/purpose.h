@@ -12,25 +12,25 @@ enum class TensorRole : uint8_t;
 
 // The numeric values are stored in artifacts: only append.
 enum class PurposeKind : uint8_t {
-  kNone = 0,          // Nothing that code asks for: an intermediate value or a weight, of `layer` or of no layer.
-  kTokens = 1,        // Token ids of the call.
-  kPositions = 2,     // Their positions; -1 for padding.
-  kMask = 3,          // What each token sees.
-  kWindowMask = 4,    // The same for layers that see the last `limit` positions only.
-  kRopeRows = 5,      // Rows of a rotary table of two halves; the second is for sequences of more than `limit` tokens.
-  kKeyCache = 6,      // States of `layer`: of `kv_head`, or of all heads where that is -1.
-  kValueCache = 7,    //
-  kKeyScales = 8,     // Scales of a quantized cache.
-  kValueScales = 9,   //
-  kNewKeys = 10,      // The call's own keys, which the run time writes to the key cache of the same layer and head.
-  kNewValues = 11,    //
-  kAllKeys = 12,      // Cached keys with the call's own behind them.
-  kAllValues = 13,    //
-  kHidden = 14,       // The residual stream after `layer`.
-  kLogits = 15,       //
-  kEmbedding = 16,    // The table of token embeddings.
-  kFinalNorm = 17,    // The norm after the last layer: its weights and its output.
-  kLmHead = 18,       // The LM head: its weight, its bias, and what is computed on the way from it to the logits.
+  kNone = 0,         // Nothing that code asks for: an intermediate value or a weight, of `layer` or of no layer.
+  kTokens = 1,       // Token ids of the call.
+  kPositions = 2,    // Their positions; -1 for padding.
+  kMask = 3,         // What each token sees.
+  kWindowMask = 4,   // The same for layers that see the last `limit` positions only.
+  kRopeRows = 5,     // Rows of a rotary table of two halves; the second is for sequences of more than `limit` tokens.
+  kKeyCache = 6,     // States of `layer`: of `kv_head`, or of all heads where that is -1.
+  kValueCache = 7,   //
+  kKeyScales = 8,    // Scales of a quantized cache.
+  kValueScales = 9,  //
+  kNewKeys = 10,     // The call's own keys, which the run time writes to the key cache of the same layer and head.
+  kNewValues = 11,   //
+  kAllKeys = 12,     // Cached keys with the call's own behind them.
+  kAllValues = 13,   //
+  kHidden = 14,      // The residual stream after `layer`.
+  kLogits = 15,      //
+  kEmbedding = 16,   // The table of token embeddings.
+  kFinalNorm = 17,   // The norm after the last layer: its weights and its output.
+  kLmHead = 18,      // The LM head: its weight, its bias, and what is computed on the way from it to the logits.
 };
 inline constexpr int kPurposeKindCount = 19;
 

@@ -200,8 +200,8 @@ class Verifier : private OpChecks {
     if (mask.shape != std::vector<int64_t>{graph_.tokens, graph_.context}) {
       return corrupt("\"{}\" should be an input of [{}, {}]", mask.name, graph_.tokens, graph_.context);
     }
-    const bool known = mask.dtype == DType::kF32 || mask.dtype == DType::kF16 || mask.dtype == DType::kU16 ||
-                       mask.dtype == DType::kU8;
+    const bool known =
+        mask.dtype == DType::kF32 || mask.dtype == DType::kF16 || mask.dtype == DType::kU16 || mask.dtype == DType::kU8;
     const bool encoded = dtype_is_float(mask.dtype) || mask.encoding.kind == EncodingKind::kPerTensor;
     if (!known || !encoded) return corrupt("\"{}\" is a mask of dtype {}", mask.name, dtype_name(mask.dtype));
     if (!dtype_is_float(mask.dtype) && mask.encoding.zero_point == 0) {

@@ -43,11 +43,8 @@ class Builder {
   // ---- Small pieces ----
 
   TensorId indices(const std::string& name, const ir::Purpose& purpose) {
-    return graph_.add({.name = name,
-                       .role = TensorRole::kInput,
-                       .dtype = DType::kI32,
-                       .shape = {graph_.tokens},
-                       .purpose = purpose});
+    return graph_.add(
+        {.name = name, .role = TensorRole::kInput, .dtype = DType::kI32, .shape = {graph_.tokens}, .purpose = purpose});
   }
 
   TensorId activation(const std::string& name, int64_t width) {
@@ -64,7 +61,8 @@ class Builder {
   TensorId weight(const std::string& name) {
     if (const auto id = graph_.find(name)) return *id;
     const WeightSource& source = *plan_.find_weight(name);
-    return graph_.add({.name = name, .role = TensorRole::kWeight, .shape = {source.rows, source.cols}, .purpose = source.purpose});
+    return graph_.add(
+        {.name = name, .role = TensorRole::kWeight, .shape = {source.rows, source.cols}, .purpose = source.purpose});
   }
 
   TensorId vector(const std::string& name) {

@@ -20,7 +20,9 @@ struct Label {
   std::string whole;
   std::string piece = {};  // "@2.cache"
 
-  Label part(std::string_view what) const { return {whole, str_format("{}{}{}", piece, piece.empty() ? "@" : ".", what)}; }
+  Label part(std::string_view what) const {
+    return {whole, str_format("{}{}{}", piece, piece.empty() ? "@" : ".", what)};
+  }
 };
 
 class Expander {
@@ -225,7 +227,8 @@ class Expander {
     const Label scores = label("scores", piece.suffix);
     const int64_t heads = graph_.at(piece.q).shape[0], tokens = graph_.tokens, seen = graph_.context + tokens;
     const ir::OpAttributes transposed = {.transpose_b = true};
-    if (piece.k.all >= 0) return add(OpKind::kMatMul, {piece.q, piece.k.all}, scores, {heads, tokens, seen}, transposed);
+    if (piece.k.all >= 0)
+      return add(OpKind::kMatMul, {piece.q, piece.k.all}, scores, {heads, tokens, seen}, transposed);
     const TensorId cached = add(OpKind::kMatMul, {piece.q, piece.k.cache}, scores.part("cache"),
                                 {heads, tokens, graph_.context}, transposed);
     const TensorId own =
@@ -239,8 +242,7 @@ class Expander {
     if (piece.v.all >= 0) return add(OpKind::kMatMul, {probabilities, piece.v.all}, mixed, {heads, tokens, size});
     const TensorId old_p = slice(probabilities, 2, 0, graph_.context, seen.part("cache"));
     const TensorId own_p = slice(probabilities, 2, graph_.context, tokens, seen.part("own"));
-    const TensorId cached =
-        add(OpKind::kMatMul, {old_p, piece.v.cache}, mixed.part("cache"), {heads, tokens, size});
+    const TensorId cached = add(OpKind::kMatMul, {old_p, piece.v.cache}, mixed.part("cache"), {heads, tokens, size});
     const TensorId own = add(OpKind::kMatMul, {own_p, piece.v.added}, mixed.part("own"), {heads, tokens, size});
     return add(OpKind::kAdd, {cached, own}, mixed, {heads, tokens, size});
   }
@@ -257,7 +259,8 @@ class Expander {
     const TensorId mask = mask_for(a.window);
     TensorId probabilities = -1;
     if (fold_mask_) {
-      probabilities = add(OpKind::kMaskedSoftmax, {scores, mask}, label("probabilities", suffix), shape, {.factor = a.factor});
+      probabilities =
+          add(OpKind::kMaskedSoftmax, {scores, mask}, label("probabilities", suffix), shape, {.factor = a.factor});
     } else {
       const TensorId masked = add(OpKind::kAddMask, {scores, mask}, label("masked", suffix), shape);
       probabilities = add(OpKind::kSoftmax, {masked}, label("probabilities", suffix), shape, {.factor = a.factor});

@@ -7,8 +7,8 @@ namespace {
 
 bool is_kv(const ir::Tensor& tensor) { return ir::is_keys(tensor.purpose) || ir::is_values(tensor.purpose); }
 
-// Whose entry of the table a tensor takes. A cache has that of the rows that are written to it, and all heads of a layer
-// have one; all masks are one. Pieces of a tensor have the whole tensor's.
+// Whose entry of the table a tensor takes. A cache has that of the rows that are written to it, and all heads of a
+// layer have one; all masks are one. Pieces of a tensor have the whole tensor's.
 std::string table_name(const ir::Tensor& tensor) {
   const ir::Purpose& purpose = tensor.purpose;
   if (ir::is_mask(purpose)) return "mask";
@@ -31,9 +31,8 @@ Status check_encoding(const ir::Tensor& tensor, std::string_view name, const Ten
   }
   // The NPU's product of 16-bit with 8-bit numbers is exact around the middle only.
   if (e.dtype == DType::kU8 && e.encoding.zero_point != 128) {
-    return invalid_argument(
-        "the encodings have \"{}\" around {}, and keys and values in u8 need 128; calibrate anew", name,
-        e.encoding.zero_point);
+    return invalid_argument("the encodings have \"{}\" around {}, and keys and values in u8 need 128; calibrate anew",
+                            name, e.encoding.zero_point);
   }
   return ok_status();
 }
@@ -63,9 +62,7 @@ Status set_encodings(ir::Graph& graph, const PassContext& context) {
   for (ir::Tensor& tensor : graph.tensors) {
     switch (tensor.role) {
       case ir::TensorRole::kVector: break;
-      case ir::TensorRole::kWeight:
-        set_weight_format(tensor, context.recipe.spec_for(tensor.name));
-        break;
+      case ir::TensorRole::kWeight: set_weight_format(tensor, context.recipe.spec_for(tensor.name)); break;
       case ir::TensorRole::kActivation:
       case ir::TensorRole::kInput:
       case ir::TensorRole::kOutput:

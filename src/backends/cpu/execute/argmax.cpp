@@ -31,7 +31,7 @@ bool may_follow(OpKind kind) { return kind == OpKind::kScale || kind == OpKind::
 }  // namespace
 
 // Ops that treat each logit on its own may follow the matrix, up to the one output; anything else needs the row.
-void find_head(MethodPlan& plan) {
+void find_lm_head(MethodPlan& plan) {
   const ir::Graph& graph = *plan.graph;
   size_t head = graph.ops.size();
   while (head > 0 && may_follow(graph.ops[head - 1].kind)) --head;
@@ -52,7 +52,7 @@ void find_head(MethodPlan& plan) {
   if (logits.role != TensorRole::kOutput || logits.purpose.kind != ir::PurposeKind::kLogits) return;
   if (logits.shape.back() > std::numeric_limits<int32_t>::max()) return;
   plan.lm_head_step = step - plan.steps.begin();
-  plan.head_ops = std::move(behind);
+  plan.lm_head_ops = std::move(behind);
   plan.scratch = std::max(plan.scratch, plan.linear_scratch + uint64_t{kHeadRows} * sizeof(float));
 }
 
@@ -71,7 +71,7 @@ int32_t StepRunner::argmax_token(Rows rows) {
       const int64_t to = std::min(begin + kHeadPanels, end), first = begin * kPanelRows;
       const int64_t count = std::min(to * kPanelRows, matrix.rows) - first;
       linear_panels(head, begin, to, rows, input, thread, y, count);
-      for (const uint32_t index : plan_.head_ops) {
+      for (const uint32_t index : plan_.lm_head_ops) {
         const Op& op = graph_.ops[index];
         const ir::Tensor& out = graph_.at(op.outputs[0]);
         switch (op.kind) {
@@ -105,7 +105,7 @@ int32_t StepRunner::argmax_token(Rows rows) {
           case OpKind::kQuantizedAttention:
           case OpKind::kSlice:
           case OpKind::kMaskedSoftmax:
-          case OpKind::kRescore: break;  // find_head() lets none of them through.
+          case OpKind::kRescore: break;  // find_lm_head() lets none of them through.
         }
       }
       const int64_t place = kernels_.argmax(y, count);

@@ -48,7 +48,7 @@ void StepRunner::run_rows(const Step& step, Rows rows) {
   const int64_t parts = (rows.count + together - 1) / together;
   const auto run_part = [&](int64_t i, int thread) {
     const int64_t begin = rows.begin + i * together, end = std::min(begin + together, rows.begin + rows.count);
-    uint8_t* const codes = order == nullptr ? nullptr : scratch(thread) + plan_.group_codes_offset;
+    uint8_t* const codes = order == nullptr ? nullptr : scratch(thread) + plan_.group_quantized_offset;
     const Rows group{begin, end - begin, codes};
     for (int64_t row = begin; row < end; row += kRowsTogether) {
       const Rows part{row, std::min(kRowsTogether, end - row), scratch(thread)};
@@ -106,7 +106,7 @@ void StepRunner::quantize(const Op& op, Rows rows, Rows group, Rows part) {
   const PackedMatrix& weight = weight_of(op);
   const int64_t cols = weight.cols, stride = weight.padded_cols(), per_token = code_rows(op);
   const auto quantize_rows = op.attributes.int16_input ? kernels_.quantize_rows_int16 : kernels_.quantize_rows;
-  auto* codes = reinterpret_cast<int8_t*>(group.local == nullptr ? arena_ + plan_.codes_offset : group.local);
+  auto* codes = reinterpret_cast<int8_t*>(group.local == nullptr ? arena_ + plan_.quantized_offset : group.local);
   codes += (part.begin - (group.local == nullptr ? rows.begin : group.begin)) * per_token * stride;
   auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset) + (part.begin - rows.begin) * per_token;
   quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, codes, stride, scales);
