@@ -186,7 +186,7 @@ std::unique_ptr<fbs::DeviceT> encode_device(const DeviceInfo& device) {
 
 }  // namespace
 
-std::vector<uint8_t> encode_header(const ArtifactHeader& header) {
+std::vector<uint8_t> encode_header(const ArtifactHeader& header, uint32_t revision) {
   fbs::HeaderT to;
   to.producer = header.producer;
   to.target = header.target;
@@ -206,7 +206,7 @@ std::vector<uint8_t> encode_header(const ArtifactHeader& header) {
     to.device = encode_device(header.device);
     to.shards = encode_all(header.shards, encode_shard);
   }
-  to.revision = kHeaderRevision;
+  to.revision = revision;
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(fbs::Header::Pack(builder, &to));
   return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
