@@ -66,7 +66,7 @@ class Editor {
   Editor(FuzzedDataProvider& input, ArtifactHeader& header) : in_(input), header_(header) {}
 
   void edit() {
-    switch (in_.ConsumeIntegralInRange(0, 17)) {
+    switch (in_.ConsumeIntegralInRange(0, 18)) {
       case 0: pick(method().tensors).shape = shape(); break;
       case 1: element(pick(method().tensors).shape) = number(); break;
       case 2: pick(method().tensors).dtype = static_cast<DType>(in_.ConsumeIntegralInRange(0, kDTypeCount - 1)); break;
@@ -97,6 +97,7 @@ class Editor {
       case 15: text(); break;
       case 16: pick(method().ops).inputs.push_back(tensor_id()); break;
       case 17: rename(); break;
+      case 18: purpose(pick(method().tensors).purpose); break;
     }
   }
 
@@ -129,6 +130,14 @@ class Editor {
     std::vector<int64_t> result;
     for (int i = in_.ConsumeIntegralInRange(0, 4); i > 0; --i) result.push_back(number());
     return result;
+  }
+  void purpose(ir::Purpose& p) {
+    switch (in_.ConsumeIntegralInRange(0, 3)) {
+      case 0: p.kind = static_cast<ir::PurposeKind>(in_.ConsumeIntegralInRange(0, ir::kPurposeKindCount - 1)); break;
+      case 1: p.layer = static_cast<int32_t>(number()); break;
+      case 2: p.kv_head = static_cast<int32_t>(number()); break;
+      case 3: p.limit = number(); break;
+    }
   }
   void attributes(ir::OpAttributes& a) {
     switch (in_.ConsumeIntegralInRange(0, 8)) {
