@@ -25,6 +25,11 @@ enum class InputKind : uint8_t {
   kCacheScales,     // A state beside a cache.
 };
 
+// Whether the input's elements stand for numbers by its dtype and encoding alone.
+constexpr bool is_numbers(InputKind kind) {
+  return kind == InputKind::kNumbers || kind == InputKind::kNumbersOrCache || kind == InputKind::kMask;
+}
+
 // In which of the two forms of graphs (graph.h) an op appears.
 enum class OpForm : uint8_t {
   kDynamic,  // Where caches are updated in place.

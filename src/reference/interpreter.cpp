@@ -74,11 +74,8 @@ class Interpreter {
     const TensorId id = op_->inputs[input];
     const Tensor& tensor = graph_.at(id);
     auto& values = values_[static_cast<size_t>(id)];
-    const ir::InputKind kind = op_info(op_->kind).input(input);
-    const bool is_numbers = kind == ir::InputKind::kNumbers || kind == ir::InputKind::kNumbersOrCache ||
-                            kind == ir::InputKind::kMask;
     const bool is_given = tensor.role == TensorRole::kInput || tensor.role == TensorRole::kState;
-    if (!is_numbers || !is_given || !values.empty()) return;
+    if (!is_given || !is_numbers(op_info(op_->kind).input(input)) || !values.empty()) return;
     values.resize(static_cast<size_t>(ir::element_count_of(tensor)));
     ir::decode_row(tensor.dtype, tensor.encoding, bindings_.data[static_cast<size_t>(id)],
                    static_cast<int64_t>(values.size()), values.data());

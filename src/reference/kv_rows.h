@@ -39,7 +39,8 @@ struct KvRows {
       case DType::kI64:
       case DType::kI4:
         // Caches are f32, f16 or u8 (the verifier).
-        std::memcpy(static_cast<float*>(data) + at, row, sizeof(float) * static_cast<size_t>(dim)); return;
+        std::memcpy(static_cast<float*>(data) + at, row, sizeof(float) * static_cast<size_t>(dim));
+        return;
     }
   }
 
@@ -71,7 +72,8 @@ struct KvRows {
       case DType::kI64:
       case DType::kI4:
         // Caches are f32, f16 or u8 (the verifier).
-        std::memcpy(row, static_cast<float*>(data) + at, sizeof(float) * static_cast<size_t>(dim)); return;
+        std::memcpy(row, static_cast<float*>(data) + at, sizeof(float) * static_cast<size_t>(dim));
+        return;
     }
   }
 };
