@@ -1,7 +1,7 @@
 // The header of an artifact, from any bytes.
 //
-// The first byte of an input picks the mode. Even: the rest is taken for a head as it is. Odd: the rest is a list of
-// changes {u16 offset, u8 value} to a valid head, which gets past the FlatBuffer's own checks far more often.
+// The first byte of an input picks the mode. Even: the rest is taken for a header as it is. Odd: the rest is a list of
+// changes {u16 offset, u8 value} to a valid header, which gets past the FlatBuffer's own checks far more often.
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -17,7 +17,7 @@ using namespace tandem;
 
 constexpr uint64_t kDataEnd = 4 * kSegmentAlignment;
 
-ArtifactHeader valid_head() {
+ArtifactHeader valid_header() {
   ir::Graph g;
   g.name = "decode";
   g.tokens = 2;
@@ -61,7 +61,8 @@ ArtifactHeader valid_head() {
            {ir::OpKind::kAttention, {q, cache, cache, floats, positions, scales, scales}, {y}, heads},
            {ir::OpKind::kLinear, {y, table}, {scores}, {.quantize_input = true}},
            {ir::OpKind::kConvert, {scores}, {logits}, {}}};
-  ArtifactHeader head;
+  if (!ir::set_purposes_from_names(g).ok()) std::abort();
+  ArtifactHeader header;
   header.producer = "fuzz";
   header.target = header.backend = "cpu";
   header.model.vocab_size = 4;
@@ -73,11 +74,11 @@ ArtifactHeader valid_head() {
   header.text = {true, {1, 0, 100}, "template", "<s>", "</s>", R"({"unk_token": "<unk>"})", "tools", 1, {2, 3}};
   header.recipe = "{}";
   header.metrics = {{"metric", 1.0}};
-  return head;
+  return header;
 }
 
-// What the rest of the program relies on once a head has been accepted.
-void check(const ArtifactHeader& head) {
+// What the rest of the program relies on once a header has been accepted.
+void check(const ArtifactHeader& header) {
   const auto inside = [&](const Range& range) {
     if (range.size == 0) return;
     if (range.segment >= header.segments.size()) std::abort();
@@ -99,14 +100,14 @@ void check(const ArtifactHeader& head) {
     for (const ir::Tensor& tensor : graph.tensors) (void)tensor_bytes(tensor);
   }
   // What is accepted can be written again, and is accepted again.
-  if (!decode_header(encode_header(head), kDataEnd).ok()) std::abort();
+  if (!decode_header(encode_header(header), kDataEnd).ok()) std::abort();
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::vector<uint8_t> kValid = [] {
-    std::vector<uint8_t> bytes = encode_header(valid_head());
+    std::vector<uint8_t> bytes = encode_header(valid_header());
     if (!decode_header(bytes, kDataEnd).ok()) std::abort();
     return bytes;
   }();
@@ -121,9 +122,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       bytes[offset] = data[i + 2];
     }
   }
-  const auto head = decode_header(bytes, kDataEnd);
+  const auto header = decode_header(bytes, kDataEnd);
   if (header.ok()) {
-    check(*head);
+    check(*header);
   } else if (header.error().message.empty()) {
     std::abort();
   }

@@ -35,8 +35,8 @@ constexpr uint64_t kMaxSessionBytes = 64 << 20;
 // A valid file, in two parts.
 struct Base {
   std::vector<uint8_t> data;  // All before the header.
-  std::vector<uint8_t> head_bytes;
-  ArtifactHeader head;
+  std::vector<uint8_t> header_bytes;
+  ArtifactHeader header;
 };
 
 const Base& base(bool mixed) {
@@ -49,10 +49,10 @@ const Base& base(bool mixed) {
     Base result;
     const auto bytes = file->bytes();
     result.data.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(preamble.header_offset));
-    result.head_bytes.assign(bytes.begin() + static_cast<std::ptrdiff_t>(preamble.header_offset), bytes.end());
-    auto head = decode_header(bytes.subspan(preamble.header_offset), preamble.header_offset);
+    result.header_bytes.assign(bytes.begin() + static_cast<std::ptrdiff_t>(preamble.header_offset), bytes.end());
+    auto header = decode_header(bytes.subspan(preamble.header_offset), preamble.header_offset);
     if (!header.ok()) std::abort();
-    result.head = *std::move(head);
+    result.header = *std::move(header);
     return result;
   };
   static const Base plain = load("v1.tdm"), other = load("v1_mixed.tdm");
@@ -63,10 +63,10 @@ const Base& base(bool mixed) {
 
 class Editor {
  public:
-  Editor(FuzzedDataProvider& input, ArtifactHeader& head) : in_(input), head_(head) {}
+  Editor(FuzzedDataProvider& input, ArtifactHeader& header) : in_(input), header_(header) {}
 
   void edit() {
-    switch (in_.ConsumeIntegralInRange(0, 17)) {
+    switch (in_.ConsumeIntegralInRange(0, 18)) {
       case 0: pick(method().tensors).shape = shape(); break;
       case 1: element(pick(method().tensors).shape) = number(); break;
       case 2: pick(method().tensors).dtype = static_cast<DType>(in_.ConsumeIntegralInRange(0, kDTypeCount - 1)); break;
@@ -82,7 +82,7 @@ class Editor {
         t.role = static_cast<ir::TensorRole>(in_.ConsumeIntegralInRange(0, ir::kTensorRoleCount - 1));
         break;
       }
-      case 5: format(pick(head_.weights)); break;
+      case 5: format(pick(header_.weights)); break;
       case 6:
         pick(method().ops).kind = static_cast<ir::OpKind>(in_.ConsumeIntegralInRange(0, ir::kOpKindCount - 1));
         break;
@@ -90,13 +90,14 @@ class Editor {
       case 8: element(pick(method().ops).outputs) = tensor_id(); break;
       case 9: attributes(pick(method().ops).attributes); break;
       case 10: ranges(); break;
-      case 11: segment(pick(head_.segments)); break;
+      case 11: segment(pick(header_.segments)); break;
       case 12: replace_number(); break;
       case 13: ops(method()); break;
       case 14: methods(); break;
       case 15: text(); break;
       case 16: pick(method().ops).inputs.push_back(tensor_id()); break;
       case 17: rename(); break;
+      case 18: purpose(pick(method().tensors).purpose); break;
     }
   }
 
@@ -110,7 +111,7 @@ class Editor {
   T& element(std::vector<T>& list) {
     return pick(list);
   }
-  ir::Graph& method() { return pick(head_.methods); }
+  ir::Graph& method() { return pick(header_.methods); }
 
   int64_t number() {
     static constexpr int64_t kNumbers[] = {0,   1,     2,       3,       4,         7,         8,         16,
@@ -129,6 +130,14 @@ class Editor {
     std::vector<int64_t> result;
     for (int i = in_.ConsumeIntegralInRange(0, 4); i > 0; --i) result.push_back(number());
     return result;
+  }
+  void purpose(ir::Purpose& p) {
+    switch (in_.ConsumeIntegralInRange(0, 3)) {
+      case 0: p.kind = static_cast<ir::PurposeKind>(in_.ConsumeIntegralInRange(0, ir::kPurposeKindCount - 1)); break;
+      case 1: p.layer = static_cast<int32_t>(number()); break;
+      case 2: p.kv_head = static_cast<int32_t>(number()); break;
+      case 3: p.limit = number(); break;
+    }
   }
   void attributes(ir::OpAttributes& a) {
     switch (in_.ConsumeIntegralInRange(0, 8)) {
@@ -149,7 +158,7 @@ class Editor {
     const int64_t rows = in_.ConsumeBool() ? weight.rows : number();
     // Often in the graphs too: then only the sizes are wrong.
     const bool everywhere = in_.ConsumeBool();
-    for (ir::Graph& graph : head_.methods) {
+    for (ir::Graph& graph : header_.methods) {
       for (ir::Tensor& t : graph.tensors) {
         if (!everywhere || t.name != weight.name) continue;
         t.format = wanted;
@@ -168,9 +177,9 @@ class Editor {
     weight.rows = rows;
   }
   void ranges() {
-    WeightEntry& weight = pick(head_.weights);
-    Range* list[] = {&weight.data, &weight.scales, &weight.multipliers, &pick(head_.vectors).data,
-                     &head_.text.tokenizer};
+    WeightEntry& weight = pick(header_.weights);
+    Range* list[] = {&weight.data, &weight.scales, &weight.multipliers, &pick(header_.vectors).data,
+                     &header_.text.tokenizer};
     Range& range = *list[in_.ConsumeIntegralInRange(0, 4)];
     switch (in_.ConsumeIntegralInRange(0, 3)) {
       case 0: range.segment = in_.ConsumeIntegralInRange(0u, 8u); break;
@@ -185,15 +194,15 @@ class Editor {
         s.offset = in_.ConsumeBool() ? kSegmentAlignment * in_.ConsumeIntegral<uint8_t>() : uint64_t(number());
         break;
       case 1: s.size = static_cast<uint64_t>(number()); break;
-      case 2: s = pick(head_.segments); break;
+      case 2: s = pick(header_.segments); break;
     }
   }
-  // One number by another, wherever it stands: a context, a width, a vocabulary. Such a head is often sound.
+  // One number by another, wherever it stands: a context, a width, a vocabulary. Such a header is often sound.
   void replace_number() {
     const int64_t from = in_.PickValueInArray<int64_t>({1, 2, 8, 16, 32, 64, 128, 160, 288});
     const int64_t to = number();
     const bool weights = in_.ConsumeBool();
-    for (ir::Graph& graph : head_.methods) {
+    for (ir::Graph& graph : header_.methods) {
       if (graph.context == from) graph.context = to;
       if (graph.tokens == from) graph.tokens = to;
       for (ir::Tensor& t : graph.tensors) {
@@ -205,8 +214,8 @@ class Editor {
       }
     }
     if (!weights) return;
-    if (head_.model.vocab_size == from) head_.model.vocab_size = to;
-    for (WeightEntry& w : head_.weights) {
+    if (header_.model.vocab_size == from) header_.model.vocab_size = to;
+    for (WeightEntry& w : header_.weights) {
       if (w.rows == from) w.rows = to;
       if (w.cols == from) w.cols = to;
     }
@@ -226,22 +235,22 @@ class Editor {
       case 1: method().tokens = number(); break;
       case 2: method().context = number(); break;
       case 3:
-        if (head_.methods.size() < 4) {
-          head_.methods.push_back(method());
-          head_.methods.back().name = "again";
+        if (header_.methods.size() < 4) {
+          header_.methods.push_back(method());
+          header_.methods.back().name = "again";
         } else {
-          head_.methods.pop_back();
+          header_.methods.pop_back();
         }
         break;
     }
   }
   void text() {
     switch (in_.ConsumeIntegralInRange(0, 4)) {
-      case 0: head_.text.has_tokenizer = !head_.text.has_tokenizer; break;
-      case 1: head_.text.eos_ids.push_back(static_cast<int32_t>(number())); break;
-      case 2: head_.model.vocab_size = number(); break;
-      case 3: head_.generation.temperature = real(); break;
-      case 4: head_.text.chat_template = in_.ConsumeRandomLengthString(64); break;
+      case 0: header_.text.has_tokenizer = !header_.text.has_tokenizer; break;
+      case 1: header_.text.eos_ids.push_back(static_cast<int32_t>(number())); break;
+      case 2: header_.model.vocab_size = number(); break;
+      case 3: header_.generation.temperature = real(); break;
+      case 4: header_.text.chat_template = in_.ConsumeRandomLengthString(64); break;
     }
   }
   void rename() {
@@ -250,7 +259,7 @@ class Editor {
   }
 
   FuzzedDataProvider& in_;
-  ArtifactHeader& head_;
+  ArtifactHeader& header_;
 };
 
 // ---- The file and its run ----
@@ -273,7 +282,7 @@ class MemoryFile {
 };
 
 // Puts a file together, with checksums that are right.
-std::vector<uint8_t> assemble(const std::vector<uint8_t>& data, const std::vector<uint8_t>& head) {
+std::vector<uint8_t> assemble(const std::vector<uint8_t>& data, const std::vector<uint8_t>& header) {
   std::vector<uint8_t> file = data;
   file.insert(file.end(), header.begin(), header.end());
   Preamble preamble;
@@ -281,7 +290,7 @@ std::vector<uint8_t> assemble(const std::vector<uint8_t>& data, const std::vecto
   preamble.file_size = file.size();
   preamble.header_offset = data.size();
   preamble.header_size = header.size();
-  preamble.header_hash = hash_bytes(head);
+  preamble.header_hash = hash_bytes(header);
   const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&preamble), sizeof(preamble));
   preamble.preamble_hash = hash_bytes(bytes.first(sizeof(preamble) - sizeof(uint64_t)));
   std::memcpy(file.data(), &preamble, sizeof(preamble));
@@ -317,7 +326,7 @@ void load_and_run(const std::string& path) {
   if (result.ok()) (void)(*session)->generate(std::vector<int32_t>(9, 3), options, {});
 }
 
-void fix_tokenizer_hash(const std::vector<uint8_t>& data, ArtifactHeader& head) {
+void fix_tokenizer_hash(const std::vector<uint8_t>& data, ArtifactHeader& header) {
   const size_t segment = header.text.tokenizer.segment;
   if (segment >= header.segments.size()) return;
   Segment& s = header.segments[segment];
@@ -339,17 +348,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   }
   std::vector<uint8_t> data = valid.data;
   if (mode == 1) {
-    std::vector<uint8_t> head = valid.head_bytes;
+    std::vector<uint8_t> header = valid.header_bytes;
     for (size_t i = 1; i + 3 <= size; i += 3) {
-      head[static_cast<size_t>(bytes[i] | bytes[i + 1] << 8) % header.size()] = bytes[i + 2];
+      header[static_cast<size_t>(bytes[i] | bytes[i + 1] << 8) % header.size()] = bytes[i + 2];
     }
-    file.write(assemble(data, head));
+    file.write(assemble(data, header));
     load_and_run(file.path());
     return 0;
   }
   FuzzedDataProvider input(bytes + 1, size - 1);
-  ArtifactHeader head = valid.head;
-  Editor editor(input, head);
+  ArtifactHeader header = valid.header;
+  Editor editor(input, header);
   for (int edits = 0; edits < 8 && input.remaining_bytes() > 0; ++edits) {
     if (input.ConsumeIntegralInRange(0, 7) == 0) {
       const auto at = input.ConsumeIntegralInRange<size_t>(0, data.size() - 1);
@@ -358,8 +367,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
       editor.edit();
     }
   }
-  fix_tokenizer_hash(data, head);
-  file.write(assemble(data, encode_header(head)));
+  fix_tokenizer_hash(data, header);
+  file.write(assemble(data, encode_header(header)));
   load_and_run(file.path());
   return 0;
 }

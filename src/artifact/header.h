@@ -11,6 +11,8 @@
 namespace tandem {
 
 inline constexpr uint32_t kArtifactVersion = 1;
+// What the header of such a file has beyond the first ones; older readers pass over it (docs/artifact-format.md).
+inline constexpr uint32_t kHeaderRevision = 1;
 // Segments start at multiples of this: whole pages also where pages are 16 KB (Android 15 and up).
 inline constexpr uint64_t kSegmentAlignment = 16384;
 // Parts inside a segment start at multiples of this: a cache line, and the widest vector register.
@@ -21,6 +23,8 @@ struct Segment {
   uint64_t offset = 0;
   uint64_t size = 0;
   uint64_t hash = 0;
+
+  bool operator==(const Segment&) const = default;
 };
 
 // Bytes of a segment.
@@ -28,6 +32,8 @@ struct Range {
   uint32_t segment = 0;
   uint64_t offset = 0;
   uint64_t size = 0;
+
+  bool operator==(const Range&) const = default;
 };
 
 // How a weight's numbers lie in memory. Stored in artifacts: only append.
@@ -50,12 +56,16 @@ struct WeightEntry {
   Range multipliers;
 
   uint64_t bytes() const { return data.size + scales.size + multipliers.size; }
+
+  bool operator==(const WeightEntry&) const = default;
 };
 
 struct VectorEntry {
   std::string name;
   int64_t length = 0;
   Range data;
+
+  bool operator==(const VectorEntry&) const = default;
 };
 
 struct ModelInfo {
@@ -70,6 +80,8 @@ struct ModelInfo {
   int64_t head_dim = 0;
   int64_t max_positions = 0;
   int64_t parameters = 0;
+
+  bool operator==(const ModelInfo&) const = default;
 };
 
 struct TextInfo {
@@ -82,6 +94,8 @@ struct TextInfo {
   std::string tool_template;   // For conversations with tools; empty: chat_template.
   int32_t bos_id = -1;         // -1: none.
   std::vector<int32_t> eos_ids;
+
+  bool operator==(const TextInfo&) const = default;
 };
 
 struct GenerationDefaults {
@@ -92,11 +106,15 @@ struct GenerationDefaults {
   float min_p = 0.0f;
   float repetition_penalty = 1.0f;
   int32_t max_new_tokens = 0;  // 0: until the context is full.
+
+  bool operator==(const GenerationDefaults&) const = default;
 };
 
 struct Metric {
   std::string name;
   double value = 0.0;
+
+  bool operator==(const Metric&) const = default;
 };
 
 // A graph of a vendor's binary: the part of a method that its shard computes. Its inputs and outputs have the names of
@@ -104,9 +122,11 @@ struct Metric {
 struct ShardGraph {
   std::string name;
   std::string method;
-  // Rows per call. The header's graph takes one row whatever the method's tokens: it runs once for each row that is
+  // Rows per call. The LM head's graph takes one row whatever the method's tokens: it runs once for each row that is
   // asked for.
   int64_t tokens = 0;
+
+  bool operator==(const ShardGraph&) const = default;
 };
 
 // A run of layers compiled into one binary of a vendor's library. All shards together, in this order, are the methods.
@@ -115,6 +135,8 @@ struct Shard {
   Range binary;
   uint64_t checksum = 0;
   std::vector<ShardGraph> graphs;
+
+  bool operator==(const Shard&) const = default;
 };
 
 // What a vendor's binaries were compiled for, and by what.
@@ -127,6 +149,8 @@ struct DeviceInfo {
   std::string backend_version;
   std::string build_id;
   uint64_t spill_fill_bytes = 0;  // The most that any graph needs.
+
+  bool operator==(const DeviceInfo&) const = default;
 };
 
 struct ArtifactHeader {
@@ -145,6 +169,8 @@ struct ArtifactHeader {
   uint64_t checkpoint = 0;  // Fingerprint of the checkpoint; 0: not known.
   DeviceInfo device;        // Of vendors' back ends.
   std::vector<Shard> shards;
+
+  bool operator==(const ArtifactHeader&) const = default;
 };
 
 }  // namespace tandem

@@ -75,7 +75,7 @@ class Decoder {
     for (flatbuffers::uoffset_t i = 0; i < size_of(in_.metrics()); ++i) {
       const auto* metric = in_.metrics()->Get(i);
       TANDEM_ASSIGN(std::string name, name_of(metric->name()));
-      out_.metrics.push_back({std::move(name), metric->value()});
+      out_.metrics.push_back({.name = std::move(name), .value = metric->value()});
     }
     return std::move(out_);
   }
@@ -85,8 +85,11 @@ class Decoder {
     TANDEM_TRY(at_most(in_.segments(), kMaxSegments, "segments"));
     for (flatbuffers::uoffset_t i = 0; i < size_of(in_.segments()); ++i) {
       const auto* s = in_.segments()->Get(i);
-      TANDEM_ASSIGN(std::string name, name_of(s->name()));
-      Segment segment{std::move(name), s->offset(), s->size(), s->hash()};
+      Segment segment;
+      TANDEM_ASSIGN(segment.name, name_of(s->name()));
+      segment.offset = s->offset();
+      segment.size = s->size();
+      segment.hash = s->hash();
       if (segment.offset % kSegmentAlignment != 0 || !range_inside(segment.offset, segment.size, data_end_) ||
           segment.offset == 0) {
         return corrupt("segment \"{}\" lies outside the file", segment.name);
@@ -111,7 +114,7 @@ class Decoder {
         !range_inside(r->offset(), r->size(), out_.segments[r->segment()].size)) {
       return corrupt("the bytes of \"{}\" lie outside its segment", name);
     }
-    return Range{r->segment(), r->offset(), r->size()};
+    return Range{.segment = r->segment(), .offset = r->offset(), .size = r->size()};
   }
 
   Status weights() {
@@ -160,10 +163,17 @@ class Decoder {
   Status model() {
     const auto* m = in_.model();
     if (m == nullptr) return corrupt("the file does not describe its model");
-    out_.model = {string_of(m->name()), string_of(m->family()), string_of(m->architecture()),
-                  m->vocab_size(),      m->hidden_size(),       m->layers(),
-                  m->heads(),           m->kv_heads(),          m->head_dim(),
-                  m->max_positions(),   m->parameters()};
+    out_.model = {.name = string_of(m->name()),
+                  .family = string_of(m->family()),
+                  .architecture = string_of(m->architecture()),
+                  .vocab_size = m->vocab_size(),
+                  .hidden_size = m->hidden_size(),
+                  .layers = m->layers(),
+                  .heads = m->heads(),
+                  .kv_heads = m->kv_heads(),
+                  .head_dim = m->head_dim(),
+                  .max_positions = m->max_positions(),
+                  .parameters = m->parameters()};
     if (out_.model.vocab_size < 1) return corrupt("the model has a vocabulary of {}", out_.model.vocab_size);
     return ok_status();
   }
@@ -189,8 +199,13 @@ class Decoder {
   Status generation() {
     const auto* g = in_.generation();
     if (g == nullptr) return ok_status();
-    out_.generation = {g->do_sample(), g->temperature(),        g->top_k(),         g->top_p(),
-                       g->min_p(),     g->repetition_penalty(), g->max_new_tokens()};
+    out_.generation = {.do_sample = g->do_sample(),
+                       .temperature = g->temperature(),
+                       .top_k = g->top_k(),
+                       .top_p = g->top_p(),
+                       .min_p = g->min_p(),
+                       .repetition_penalty = g->repetition_penalty(),
+                       .max_new_tokens = g->max_new_tokens()};
     const GenerationDefaults& d = out_.generation;
     if (!std::isfinite(d.temperature) || !std::isfinite(d.top_p) || !std::isfinite(d.min_p) ||
         !std::isfinite(d.repetition_penalty)) {
@@ -240,7 +255,7 @@ class Decoder {
         if (graph->tokens() < 1 || graph->tokens() > kMaxDim) {
           return corrupt("shard \"{}\" has a graph of {} tokens", shard.name, graph->tokens());
         }
-        shard.graphs.push_back({std::move(name), std::move(method), graph->tokens()});
+        shard.graphs.push_back({.name = std::move(name), .method = std::move(method), .tokens = graph->tokens()});
       }
       out_.shards.push_back(std::move(shard));
     }
@@ -248,19 +263,19 @@ class Decoder {
       TANDEM_ASSIGN(std::string core_version, name_of(d->core_version()));
       TANDEM_ASSIGN(std::string backend_version, name_of(d->backend_version()));
       TANDEM_ASSIGN(std::string build_id, name_of(d->build_id()));
-      out_.device = {d->soc_model(),
-                     d->arch(),
-                     d->vtcm_mb(),
-                     d->weight_shared(),
-                     std::move(core_version),
-                     std::move(backend_version),
-                     std::move(build_id),
-                     d->spill_fill_bytes()};
+      out_.device = {.soc_model = d->soc_model(),
+                     .arch = d->arch(),
+                     .vtcm_mb = d->vtcm_mb(),
+                     .weight_shared = d->weight_shared(),
+                     .core_version = std::move(core_version),
+                     .backend_version = std::move(backend_version),
+                     .build_id = std::move(build_id),
+                     .spill_fill_bytes = d->spill_fill_bytes()};
     }
     return ok_status();
   }
 
-  static Result<ir::Tensor> tensor(const fbs::Tensor& t) {
+  Result<ir::Tensor> tensor(const fbs::Tensor& t) const {
     ir::Tensor tensor;
     TANDEM_ASSIGN(tensor.name, name_of(t.name()));
     TANDEM_ASSIGN(tensor.role, enum_of<ir::TensorRole>(t.role(), ir::kTensorRoleCount, "tensor role"));
@@ -275,7 +290,20 @@ class Decoder {
     tensor.encoding.zero_point = t.zero_point();
     TANDEM_ASSIGN(tensor.format, enum_of<WeightFormat>(t.format(), kWeightFormatCount, "weight format"));
     tensor.block = t.block();
+    TANDEM_ASSIGN(tensor.part_of, name_of(t.part_of()));
+    TANDEM_ASSIGN(tensor.purpose, purpose(t, tensor));
     return tensor;
+  }
+
+  // Files from before purposes were stored have names that stand for them.
+  Result<ir::Purpose> purpose(const fbs::Tensor& t, const ir::Tensor& tensor) const {
+    if (in_.revision() == 0) return ir::purpose_from_name(tensor.role, tensor.name);
+    ir::Purpose purpose;
+    TANDEM_ASSIGN(purpose.kind, enum_of<ir::PurposeKind>(t.purpose(), ir::kPurposeKindCount, "tensor purpose"));
+    purpose.layer = t.layer();
+    purpose.kv_head = t.kv_head();
+    purpose.limit = t.limit();
+    return purpose;
   }
 
   static Result<ir::Op> op(const fbs::Op& o) {
@@ -285,10 +313,20 @@ class Decoder {
     TANDEM_TRY(at_most(o.outputs(), kMaxOpTensors, "outputs of an op"));
     for (flatbuffers::uoffset_t i = 0; i < size_of(o.inputs()); ++i) op.inputs.push_back(o.inputs()->Get(i));
     for (flatbuffers::uoffset_t i = 0; i < size_of(o.outputs()); ++i) op.outputs.push_back(o.outputs()->Get(i));
-    const bool quantizes = o.quantize_input() || o.int16_input();
-    op.attributes = {o.eps(),         o.weight_offset(), o.factor(), o.softcap(),     o.head_dim(),
-                     o.interleaved(), o.window(),        quantizes,  o.transpose_b(), o.on_host(),
-                     o.int16_input(), o.axis(),          o.begin(),  o.candidates()};
+    op.attributes = {.eps = o.eps(),
+                     .weight_offset = o.weight_offset(),
+                     .factor = o.factor(),
+                     .softcap = o.softcap(),
+                     .head_dim = o.head_dim(),
+                     .interleaved = o.interleaved(),
+                     .window = o.window(),
+                     .quantize_input = o.quantize_input() || o.int16_input(),
+                     .transpose_b = o.transpose_b(),
+                     .on_host = o.on_host(),
+                     .int16_input = o.int16_input(),
+                     .axis = o.axis(),
+                     .begin = o.begin(),
+                     .candidates = o.candidates()};
     return op;
   }
 

@@ -1,137 +1,215 @@
+#include <memory>
+
 #include "artifact/header_codec.h"
 #include "artifact_generated.h"
 
 namespace tandem {
 namespace {
 
-using flatbuffers::FlatBufferBuilder;
-using flatbuffers::Offset;
+// Every field is set by its name, so that no two of a kind can change places.
 
-fbs::Range range_of(const Range& range) { return {range.segment, range.offset, range.size}; }
-
-Offset<fbs::Weight> encode_weight(FlatBufferBuilder& b, const WeightEntry& w) {
-  const auto name = b.CreateString(w.name);
-  const fbs::Range data = range_of(w.data), scales = range_of(w.scales), multipliers = range_of(w.multipliers);
-  return fbs::CreateWeight(b, name, static_cast<uint8_t>(w.format), static_cast<uint8_t>(w.layout), w.block, w.rows,
-                           w.cols, &data, &scales, &multipliers);
+std::unique_ptr<fbs::Range> encode(const Range& range) {
+  if (range.size == 0) return nullptr;
+  return std::make_unique<fbs::Range>(range.segment, range.offset, range.size);
 }
 
-Offset<fbs::Method> encode_method(FlatBufferBuilder& b, const ir::Graph& graph) {
-  std::vector<Offset<fbs::Tensor>> tensors;
-  for (const ir::Tensor& t : graph.tensors) {
-    const auto name = b.CreateString(t.name);
-    const auto shape = b.CreateVector(t.shape);
-    tensors.push_back(fbs::CreateTensor(b, name, static_cast<uint8_t>(t.role), static_cast<uint8_t>(t.dtype), shape,
-                                        static_cast<uint8_t>(t.encoding.kind), t.encoding.scale, t.encoding.zero_point,
-                                        static_cast<uint8_t>(t.format), t.block));
-  }
-  std::vector<Offset<fbs::Op>> ops;
-  for (const ir::Op& op : graph.ops) {
-    const auto inputs = b.CreateVector(op.inputs);
-    const auto outputs = b.CreateVector(op.outputs);
-    const ir::OpAttributes& a = op.attributes;
-    ops.push_back(fbs::CreateOp(b, static_cast<uint8_t>(op.kind), inputs, outputs, a.eps, a.weight_offset, a.factor,
-                                a.softcap, a.head_dim, a.interleaved, a.window, a.quantize_input && !a.int16_input,
-                                a.transpose_b, a.on_host, a.int16_input, a.axis, a.begin, a.candidates));
-  }
-  const auto name = b.CreateString(graph.name);
-  const auto tensor_vector = b.CreateVector(tensors);
-  const auto op_vector = b.CreateVector(ops);
-  return fbs::CreateMethod(b, name, graph.tokens, graph.context, tensor_vector, op_vector);
+template <typename To, typename From>
+std::vector<std::unique_ptr<To>> encode_all(const std::vector<From>& from,
+                                            std::unique_ptr<To> (*encode_one)(const From&)) {
+  std::vector<std::unique_ptr<To>> to;
+  to.reserve(from.size());
+  for (const From& one : from) to.push_back(encode_one(one));
+  return to;
 }
 
-Offset<fbs::Model> encode_model(FlatBufferBuilder& b, const ModelInfo& m) {
-  const auto name = b.CreateString(m.name);
-  const auto family = b.CreateString(m.family);
-  const auto architecture = b.CreateString(m.architecture);
-  return fbs::CreateModel(b, name, family, architecture, m.vocab_size, m.hidden_size, m.layers, m.heads, m.kv_heads,
-                          m.head_dim, m.max_positions, m.parameters);
+std::unique_ptr<fbs::SegmentT> encode_segment(const Segment& segment) {
+  auto to = std::make_unique<fbs::SegmentT>();
+  to->name = segment.name;
+  to->offset = segment.offset;
+  to->size = segment.size;
+  to->hash = segment.hash;
+  return to;
 }
 
-Offset<fbs::Text> encode_text(FlatBufferBuilder& b, const TextInfo& t) {
-  const auto chat_template = b.CreateString(t.chat_template);
-  const auto bos_token = b.CreateString(t.bos_token);
-  const auto eos_token = b.CreateString(t.eos_token);
-  const auto eos_ids = b.CreateVector(t.eos_ids);
-  const auto optional = [&](const std::string& s) {
-    return s.empty() ? Offset<flatbuffers::String>() : b.CreateString(s);
-  };
-  const auto special_tokens = optional(t.special_tokens);
-  const auto tool_template = optional(t.tool_template);
-  const fbs::Range tokenizer = range_of(t.tokenizer);
-  return fbs::CreateText(b, &tokenizer, chat_template, bos_token, eos_token, t.bos_id, eos_ids, t.has_tokenizer,
-                         special_tokens, tool_template);
+std::unique_ptr<fbs::WeightT> encode_weight(const WeightEntry& weight) {
+  auto to = std::make_unique<fbs::WeightT>();
+  to->name = weight.name;
+  to->format = static_cast<uint8_t>(weight.format);
+  to->layout = static_cast<uint8_t>(weight.layout);
+  to->block = weight.block;
+  to->rows = weight.rows;
+  to->cols = weight.cols;
+  to->data = encode(weight.data);
+  to->scales = encode(weight.scales);
+  to->multipliers = encode(weight.multipliers);
+  return to;
 }
 
-Offset<fbs::Shard> encode_shard(FlatBufferBuilder& b, const Shard& shard) {
-  std::vector<Offset<fbs::ShardGraph>> graphs;
-  for (const ShardGraph& graph : shard.graphs) {
-    const auto name = b.CreateString(graph.name);
-    const auto method = b.CreateString(graph.method);
-    graphs.push_back(fbs::CreateShardGraph(b, name, method, graph.tokens));
-  }
-  const auto name = b.CreateString(shard.name);
-  const auto graph_vector = b.CreateVector(graphs);
-  const fbs::Range binary = range_of(shard.binary);
-  return fbs::CreateShard(b, name, &binary, shard.checksum, graph_vector);
+std::unique_ptr<fbs::VectorT> encode_vector(const VectorEntry& vector) {
+  auto to = std::make_unique<fbs::VectorT>();
+  to->name = vector.name;
+  to->length = vector.length;
+  to->data = encode(vector.data);
+  return to;
 }
 
-Offset<fbs::Device> encode_device(FlatBufferBuilder& b, const DeviceInfo& d) {
-  const auto core_version = b.CreateString(d.core_version);
-  const auto backend_version = b.CreateString(d.backend_version);
-  const auto build_id = b.CreateString(d.build_id);
-  return fbs::CreateDevice(b, d.soc_model, d.arch, d.vtcm_mb, d.weight_shared, core_version, backend_version, build_id,
-                           d.spill_fill_bytes);
+std::unique_ptr<fbs::TensorT> encode_tensor(const ir::Tensor& tensor) {
+  auto to = std::make_unique<fbs::TensorT>();
+  to->name = tensor.name;
+  to->role = static_cast<uint8_t>(tensor.role);
+  to->dtype = static_cast<uint8_t>(tensor.dtype);
+  to->shape = tensor.shape;
+  to->encoding = static_cast<uint8_t>(tensor.encoding.kind);
+  to->scale = tensor.encoding.scale;
+  to->zero_point = tensor.encoding.zero_point;
+  to->format = static_cast<uint8_t>(tensor.format);
+  to->block = tensor.block;
+  to->purpose = static_cast<uint8_t>(tensor.purpose.kind);
+  to->layer = tensor.purpose.layer;
+  to->kv_head = tensor.purpose.kv_head;
+  to->limit = tensor.purpose.limit;
+  to->part_of = tensor.part_of;
+  return to;
+}
+
+std::unique_ptr<fbs::OpT> encode_op(const ir::Op& op) {
+  auto to = std::make_unique<fbs::OpT>();
+  const ir::OpAttributes& a = op.attributes;
+  to->kind = static_cast<uint8_t>(op.kind);
+  to->inputs = op.inputs;
+  to->outputs = op.outputs;
+  to->eps = a.eps;
+  to->weight_offset = a.weight_offset;
+  to->factor = a.factor;
+  to->softcap = a.softcap;
+  to->head_dim = a.head_dim;
+  to->interleaved = a.interleaved;
+  to->window = a.window;
+  to->quantize_input = a.quantize_input && !a.int16_input;
+  to->transpose_b = a.transpose_b;
+  to->on_host = a.on_host;
+  to->int16_input = a.int16_input;
+  to->axis = a.axis;
+  to->begin = a.begin;
+  to->candidates = a.candidates;
+  return to;
+}
+
+std::unique_ptr<fbs::MethodT> encode_method(const ir::Graph& graph) {
+  auto to = std::make_unique<fbs::MethodT>();
+  to->name = graph.name;
+  to->tokens = graph.tokens;
+  to->context = graph.context;
+  to->tensors = encode_all(graph.tensors, encode_tensor);
+  to->ops = encode_all(graph.ops, encode_op);
+  return to;
+}
+
+std::unique_ptr<fbs::ModelT> encode_model(const ModelInfo& model) {
+  auto to = std::make_unique<fbs::ModelT>();
+  to->name = model.name;
+  to->family = model.family;
+  to->architecture = model.architecture;
+  to->vocab_size = model.vocab_size;
+  to->hidden_size = model.hidden_size;
+  to->layers = model.layers;
+  to->heads = model.heads;
+  to->kv_heads = model.kv_heads;
+  to->head_dim = model.head_dim;
+  to->max_positions = model.max_positions;
+  to->parameters = model.parameters;
+  return to;
+}
+
+std::unique_ptr<fbs::TextT> encode_text(const TextInfo& text) {
+  auto to = std::make_unique<fbs::TextT>();
+  to->has_tokenizer = text.has_tokenizer;
+  to->tokenizer = encode(text.tokenizer);
+  to->chat_template = text.chat_template;
+  to->bos_token = text.bos_token;
+  to->eos_token = text.eos_token;
+  to->special_tokens = text.special_tokens;
+  to->tool_template = text.tool_template;
+  to->bos_id = text.bos_id;
+  to->eos_ids = text.eos_ids;
+  return to;
+}
+
+std::unique_ptr<fbs::GenerationT> encode_generation(const GenerationDefaults& defaults) {
+  auto to = std::make_unique<fbs::GenerationT>();
+  to->do_sample = defaults.do_sample;
+  to->temperature = defaults.temperature;
+  to->top_k = defaults.top_k;
+  to->top_p = defaults.top_p;
+  to->min_p = defaults.min_p;
+  to->repetition_penalty = defaults.repetition_penalty;
+  to->max_new_tokens = defaults.max_new_tokens;
+  return to;
+}
+
+std::unique_ptr<fbs::MetricT> encode_metric(const Metric& metric) {
+  auto to = std::make_unique<fbs::MetricT>();
+  to->name = metric.name;
+  to->value = metric.value;
+  return to;
+}
+
+std::unique_ptr<fbs::ShardGraphT> encode_shard_graph(const ShardGraph& graph) {
+  auto to = std::make_unique<fbs::ShardGraphT>();
+  to->name = graph.name;
+  to->method = graph.method;
+  to->tokens = graph.tokens;
+  return to;
+}
+
+std::unique_ptr<fbs::ShardT> encode_shard(const Shard& shard) {
+  auto to = std::make_unique<fbs::ShardT>();
+  to->name = shard.name;
+  to->binary = encode(shard.binary);
+  to->checksum = shard.checksum;
+  to->graphs = encode_all(shard.graphs, encode_shard_graph);
+  return to;
+}
+
+std::unique_ptr<fbs::DeviceT> encode_device(const DeviceInfo& device) {
+  auto to = std::make_unique<fbs::DeviceT>();
+  to->soc_model = device.soc_model;
+  to->arch = device.arch;
+  to->vtcm_mb = device.vtcm_mb;
+  to->weight_shared = device.weight_shared;
+  to->core_version = device.core_version;
+  to->backend_version = device.backend_version;
+  to->build_id = device.build_id;
+  to->spill_fill_bytes = device.spill_fill_bytes;
+  return to;
 }
 
 }  // namespace
 
-std::vector<uint8_t> encode_header(const ArtifactHeader& header) {
-  FlatBufferBuilder b;
-  std::vector<Offset<fbs::Segment>> segments;
-  for (const Segment& s : header.segments) {
-    segments.push_back(fbs::CreateSegment(b, b.CreateString(s.name), s.offset, s.size, s.hash));
-  }
-  std::vector<Offset<fbs::Weight>> weights;
-  for (const WeightEntry& w : header.weights) weights.push_back(encode_weight(b, w));
-  std::vector<Offset<fbs::Vector>> vectors;
-  for (const VectorEntry& v : header.vectors) {
-    const auto name = b.CreateString(v.name);
-    const fbs::Range data = range_of(v.data);
-    vectors.push_back(fbs::CreateVector(b, name, v.length, &data));
-  }
-  std::vector<Offset<fbs::Method>> methods;
-  for (const ir::Graph& graph : header.methods) methods.push_back(encode_method(b, graph));
-  std::vector<Offset<fbs::Metric>> metrics;
-  for (const Metric& f : header.metrics) metrics.push_back(fbs::CreateMetric(b, b.CreateString(f.name), f.value));
-
-  const GenerationDefaults& g = header.generation;
-  const auto producer = b.CreateString(header.producer);
-  const auto target = b.CreateString(header.target);
-  const auto backend = b.CreateString(header.backend);
-  const auto model = encode_model(b, header.model);
-  const auto segment_vector = b.CreateVector(segments);
-  const auto weight_vector = b.CreateVector(weights);
-  const auto vector_vector = b.CreateVector(vectors);
-  const auto method_vector = b.CreateVector(methods);
-  const auto text = encode_text(b, header.text);
-  const auto generation = fbs::CreateGeneration(b, g.do_sample, g.temperature, g.top_k, g.top_p, g.min_p,
-                                                g.repetition_penalty, g.max_new_tokens);
-  const auto recipe = b.CreateString(header.recipe);
-  const auto metric_vector = b.CreateVector(metrics);
-  // A file of our own back end has none of these, and its header stays as small as it was.
-  Offset<fbs::Device> device;
-  Offset<flatbuffers::Vector<Offset<fbs::Shard>>> shard_vector;
+std::vector<uint8_t> encode_header(const ArtifactHeader& header, uint32_t revision) {
+  fbs::HeaderT to;
+  to.producer = header.producer;
+  to.target = header.target;
+  to.backend = header.backend;
+  to.model = encode_model(header.model);
+  to.segments = encode_all(header.segments, encode_segment);
+  to.weights = encode_all(header.weights, encode_weight);
+  to.vectors = encode_all(header.vectors, encode_vector);
+  to.methods = encode_all(header.methods, encode_method);
+  to.text = encode_text(header.text);
+  to.generation = encode_generation(header.generation);
+  to.recipe = header.recipe;
+  to.metrics = encode_all(header.metrics, encode_metric);
+  to.checkpoint = header.checkpoint;
+  // Only a vendor's back end has a device and shards.
   if (!header.shards.empty()) {
-    std::vector<Offset<fbs::Shard>> shards;
-    for (const Shard& shard : header.shards) shards.push_back(encode_shard(b, shard));
-    shard_vector = b.CreateVector(shards);
-    device = encode_device(b, header.device);
+    to.device = encode_device(header.device);
+    to.shards = encode_all(header.shards, encode_shard);
   }
-  b.Finish(fbs::CreateHeader(b, producer, target, backend, model, segment_vector, weight_vector, vector_vector,
-                             method_vector, text, generation, recipe, metric_vector, header.checkpoint, device,
-                             shard_vector));
-  return {b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize()};
+  to.revision = revision;
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(fbs::Header::Pack(builder, &to));
+  return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
 }
 
 }  // namespace tandem

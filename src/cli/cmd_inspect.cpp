@@ -176,7 +176,8 @@ void report_text(const Artifact& artifact, bool verified) {
     show("method     {}: {} token{} per call, {} ops", g.name, g.tokens, g.tokens == 1 ? "" : "s", g.ops.size());
   }
   for (const ir::Tensor& t : h.methods.front().tensors) {
-    if (t.role != ir::TensorRole::kInput && t.role != ir::TensorRole::kOutput && t.name != "k_cache.0") continue;
+    const bool is_io = t.role == ir::TensorRole::kInput || t.role == ir::TensorRole::kOutput;
+    if (!is_io && t.purpose != ir::Purpose{.kind = ir::PurposeKind::kKeyCache, .layer = 0}) continue;
     show("           {} {}: {} [{}]", tensor_role_name(t.role), t.name, dtype_name(t.dtype), str_join(t.shape, ", "));
   }
   if (!h.shards.empty()) {

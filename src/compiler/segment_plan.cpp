@@ -6,18 +6,16 @@
 #include "backends/cpu/lower/weight_writer.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "compiler/passes/passes.h"
 
 namespace tandem {
 namespace {
 
-// "layers.3.mlp.up" belongs to "layers.3", "head" and "final_norm" to "head", the rest to "embedding".
-std::string segment_of(std::string_view name) {
-  if (name.starts_with("layers.")) {
-    const size_t dot = name.find('.', 7);
-    return std::string(name.substr(0, dot));
-  }
-  return name.starts_with("head") || name.starts_with("final_norm") ? "head" : "embedding";
+// A segment for each layer, one for the final norm and the LM head, and one for the rest.
+std::string segment_of(const ir::Purpose& purpose) {
+  if (purpose.layer >= 0) return str_format("layers.{}", purpose.layer);
+  return ir::is_after_layers(purpose) ? "head" : "embedding";
 }
 
 class FilePlanner {
@@ -51,7 +49,7 @@ class FilePlanner {
     const bool is_weight = tensor.role == ir::TensorRole::kWeight;
     if (!is_weight && tensor.role != ir::TensorRole::kVector) return ok_status();
     if (!placed_.insert(tensor.name).second) return ok_status();
-    const std::string segment_name = segment_of(tensor.name);
+    const std::string segment_name = segment_of(tensor.purpose);
     SegmentPlan& segment = segment_named(segment_name);
     const auto index = static_cast<uint32_t>(index_.at(segment_name));
     if (is_weight) {
@@ -102,7 +100,10 @@ Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<ui
 ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe) {
   ir::Graph graph;
   const WeightSource& source = *plan.find_weight("embedding");
-  ir::Tensor table = {.name = "embedding", .role = ir::TensorRole::kWeight, .shape = {source.rows, source.cols}};
+  ir::Tensor table = {.name = source.name,
+                      .role = ir::TensorRole::kWeight,
+                      .shape = {source.rows, source.cols},
+                      .purpose = source.purpose};
   set_weight_format(table, recipe.spec_for("embedding"));
   graph.add(std::move(table));
   return graph;

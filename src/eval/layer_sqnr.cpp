@@ -1,7 +1,6 @@
 #include "eval/layer_sqnr.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "backends/interface/io_conversion.h"
@@ -11,15 +10,7 @@
 namespace tandem {
 namespace {
 
-// The first number between dots: 3 of "layers.3.mlp.residual", of "k_new.3" and of "k_new.3.0"; -1 if there is none.
-int64_t layer_of(std::string_view name) {
-  const size_t dot = name.find('.');
-  int64_t layer = -1;
-  if (dot != std::string_view::npos) std::from_chars(name.data() + dot + 1, name.data() + name.size(), layer);
-  return layer;
-}
-
-// Calls visit(name, rows as floats) for the token rows of a call's outputs, except the logits.
+// Calls visit(tensor, rows as floats) for the token rows of a call's outputs, except the logits.
 template <typename Visit>
 Status visit_outputs(const MethodCall& call, Visit&& visit) {
   std::vector<float> row;
@@ -33,7 +24,7 @@ Status visit_outputs(const MethodCall& call, Visit&& visit) {
       ir::decode_row(tensor.dtype, tensor.encoding,
                      data + dtype_bytes(tensor.dtype, static_cast<size_t>(run * stride * width)), call.count * width,
                      row.data());
-      TANDEM_TRY(visit(tensor.name, std::span<const float>(row)));
+      TANDEM_TRY(visit(tensor, std::span<const float>(row)));
     }
     return ok_status();
   };
@@ -48,22 +39,23 @@ class LayerComparison {
  public:
   // Keeps the wanted model's outputs until the other model has computed the same.
   Status keep(const MethodCall& call) {
-    return visit_outputs(call, [&](const std::string& name, std::span<const float> rows) {
-      auto& kept = kept_[name];
+    return visit_outputs(call, [&](const ir::Tensor& tensor, std::span<const float> rows) {
+      auto& kept = kept_[tensor.name];
       kept.insert(kept.end(), rows.begin(), rows.end());
       return ok_status();
     });
   }
 
   Status compare(const MethodCall& call) {
-    return visit_outputs(call, [&](const std::string& name, std::span<const float> rows) -> Status {
+    return visit_outputs(call, [&](const ir::Tensor& tensor, std::span<const float> rows) -> Status {
+      const std::string& name = tensor.name;
       const auto it = kept_.find(name);
       size_t& at = compared_[name];
       if (it == kept_.end() || it->second.size() - at < rows.size()) {
         return invalid_argument("the two models do not give the same outputs (\"{}\"); compare phases of one file",
                                 name);
       }
-      find(name).add(std::span(it->second).subspan(at, rows.size()), rows);
+      find(tensor.purpose).add(std::span(it->second).subspan(at, rows.size()), rows);
       at += rows.size();
       return ok_status();
     });
@@ -81,11 +73,11 @@ class LayerComparison {
   }
 
  private:
-  Sqnr& find(const std::string& name) {
-    LayerSqnr& layer = layers_[layer_of(name)];
-    layer.layer = layer_of(name);
-    if (name.starts_with("k_new.")) return layer.keys;
-    if (name.starts_with("v_new.")) return layer.values;
+  Sqnr& find(const ir::Purpose& purpose) {
+    LayerSqnr& layer = layers_[purpose.layer];
+    layer.layer = purpose.layer;
+    if (ir::is_keys(purpose)) return layer.keys;
+    if (ir::is_values(purpose)) return layer.values;
     return layer.hidden ? *layer.hidden : layer.hidden.emplace();
   }
 

@@ -1,16 +1,14 @@
 #include "ir/graph.h"
 
+#include <algorithm>
 #include <array>
+
+#include "base/error.h"
+#include "ir/op_table.h"
 
 namespace tandem::ir {
 namespace {
 
-constexpr std::array<std::string_view, kOpKindCount> kOpNames = {
-    "embedding", "linear",         "rms_norm",      "layer_norm",    "add",         "mul",        "scale",
-    "silu",      "gelu_tanh",      "silu_mul",      "gelu_tanh_mul", "softcap",     "rope_table", "rope",
-    "store_kv",  "attention",      "mask_to_float", "convert",       "split_heads", "join_heads", "append_rows",
-    "matmul",    "add_mask",       "softmax",       "sigmoid",       "add_vector",  "concat",     "quantized_attention",
-    "slice",     "masked_softmax", "rescore"};
 constexpr std::array<std::string_view, kTensorRoleCount> kRoleNames = {"activation", "input",  "output",
                                                                        "state",      "weight", "vector"};
 constexpr std::array<std::string_view, kEncodingKindCount> kEncodingNames = {"plain", "per_tensor", "dynamic_per_row"};
@@ -34,6 +32,19 @@ std::optional<TensorId> Graph::find(std::string_view tensor_name) const {
     if (tensors[i].name == tensor_name) return static_cast<TensorId>(i);
   }
   return std::nullopt;
+}
+
+std::optional<TensorId> Graph::find(PurposeKind kind, std::optional<TensorRole> role) const {
+  const auto found = std::ranges::find_if(
+      tensors, [&](const Tensor& t) { return t.purpose.kind == kind && (!role || t.role == *role); });
+  if (found == tensors.end()) return std::nullopt;
+  return static_cast<TensorId>(found - tensors.begin());
+}
+
+std::optional<TensorId> Graph::find(const Purpose& purpose) const {
+  const auto found = std::ranges::find(tensors, purpose, &Tensor::purpose);
+  if (found == tensors.end()) return std::nullopt;
+  return static_cast<TensorId>(found - tensors.begin());
 }
 
 void Graph::remove_unused_tensors() {
@@ -62,7 +73,16 @@ void Graph::remove_unused_tensors() {
   }
 }
 
-std::string_view op_kind_name(OpKind kind) { return name_in(kOpNames, kind); }
+Status set_purposes_from_names(Graph& graph) {
+  for (Tensor& tensor : graph.tensors) {
+    TANDEM_ASSIGN(tensor.purpose, purpose_from_name(tensor.role, tensor.name));
+  }
+  return ok_status();
+}
+
+std::string_view op_kind_name(OpKind kind) {
+  return static_cast<int>(kind) < kOpKindCount ? op_info(kind).name : "unknown";
+}
 std::string_view tensor_role_name(TensorRole role) { return name_in(kRoleNames, role); }
 std::string_view encoding_kind_name(EncodingKind kind) { return name_in(kEncodingNames, kind); }
 

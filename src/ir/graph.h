@@ -6,8 +6,8 @@
 // Attention comes in two forms. A back end that updates its cache in place has StoreKv and Attention, which look across
 // tokens through the state tensors. A back end with fixed graphs (compiler/passes/expand_attention.cpp) has MatMul,
 // AddMask and Softmax over the cache's slots and the call's own rows behind them; it gives the new rows as outputs
-// (k_new.L, v_new.L), and the run time writes them to their slots. Every other op treats each row on its own. Back ends
-// rely on that to compute only the rows they need.
+// (PurposeKind::kNewKeys, kNewValues), and the run time writes them to their slots. Every other op treats each row on
+// its own. Back ends rely on that to compute only the rows they need.
 //
 // An activation may be f32, or f16, or an integer with an encoding: then its values are rounded to what that can hold.
 #pragma once
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "ir/purpose.h"
 #include "numerics/weight_matrix.h"
 
 namespace tandem::ir {
@@ -26,7 +27,7 @@ namespace tandem::ir {
 // How the numbers of a tensor stand for values. The numeric values are stored in artifacts: only append.
 enum class EncodingKind : uint8_t {
   kPlain = 0,          // Floats and indices: the number is the value.
-  kPerTensor = 1,      // value = scale * (code - zero_point)
+  kPerTensor = 1,      // value = scale * (number - zero_point)
   kDynamicPerRow = 2,  // Each row of the last axis has a scale and a minimum beside it, set when the row is written.
 };
 inline constexpr int kEncodingKindCount = 3;
@@ -60,6 +61,11 @@ struct Tensor {
   // Of a weight, once a recipe has spoken.
   WeightFormat format = WeightFormat::kF32;
   int block = 0;
+  Purpose purpose = {};
+  // A piece of a tensor that a pass has split: the whole tensor's name. It shares that tensor's encoding.
+  std::string part_of = {};
+
+  bool operator==(const Tensor&) const = default;
 };
 
 // The numeric values are stored in artifacts: only append.
@@ -82,7 +88,7 @@ enum class OpKind : uint8_t {
   kStoreKv = 14,    // (x[N, kv_heads * head_dim], positions, cache state[G, S, D][, scale state]): row n to slot
                     // positions[n] modulo S
   kAttention = 15,  // (q, k cache, v cache, mask f32[N, C], positions[, k scales, v scales]) -> like q
-  kMaskToFloat = 16,  // (mask of any dtype) -> f32; the lowest code is -infinity
+  kMaskToFloat = 16,  // (mask of any dtype) -> f32; the lowest number is -infinity
   kConvert = 17,      // (x f32) -> another dtype by the output's encoding, rounded to nearest even and saturated
   kSplitHeads = 18,   // (x[N, heads * head_dim]) -> [heads, N, head_dim]
   kJoinHeads = 19,    // (x[heads, N, head_dim]) -> [N, heads * head_dim]
@@ -94,13 +100,13 @@ enum class OpKind : uint8_t {
   kAddVector = 25,  // (x[N, W], vector[W]) -> like x
   kConcat = 26,     // (x0[N, W0], x1[N, W1], ...) -> [N, W0 + W1 + ...]; also [H, N, P]: along the last axis
   kQuantizedAttention =
-      27,               // Attention over caches in u8 with codes for queries and weights too: numerics/fake_quant.h
+      27,               // Attention over caches in u8, with queries and weights quantized too: numerics/fake_quant.h
   kSlice = 28,          // (x) -> the part of x along `axis` from `begin` on, as long as the output is
   kMaskedSoftmax = 29,  // (scores, mask) -> Softmax of AddMask, whose sum is not rounded
   kRescore = 30,  // (logits[N, V], x[N, K], table[V, K]) -> like logits; the `candidates` largest of each row become
                   // softcap(factor * x . table), the first ones where equal logits compete; by the CPU (on_host)
 };
-inline constexpr int kOpKindCount = 31;
+inline constexpr int kOpKindCount = 31;  // ir/op_table.h has a row for each.
 constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || kind == OpKind::kQuantizedAttention; }
 
 // Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
@@ -131,6 +137,8 @@ struct Op {
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;
   OpAttributes attributes;
+
+  bool operator==(const Op&) const = default;
 };
 
 struct Graph {
@@ -144,9 +152,18 @@ struct Graph {
   // Takes out the tensors that no op names, inputs, outputs and states aside. Ids change.
   void remove_unused_tensors();
   std::optional<TensorId> find(std::string_view name) const;
+  // The first tensor of the purpose; of that role, where one is given.
+  std::optional<TensorId> find(PurposeKind kind, std::optional<TensorRole> role = std::nullopt) const;
+  std::optional<TensorId> find(const Purpose& purpose) const;
   const Tensor& at(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
   Tensor& at(TensorId id) { return tensors[static_cast<size_t>(id)]; }
+
+  bool operator==(const Graph&) const = default;
 };
+
+// Gives every tensor the purpose that its name stands for (purpose_from_name): for files without purposes, and for
+// graphs that are drawn by hand.
+Status set_purposes_from_names(Graph& graph);
 
 std::string_view op_kind_name(OpKind kind);          // "linear"
 std::string_view tensor_role_name(TensorRole role);  // "weight"

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/graph.h"
+#include "ir/op_table.h"
 #include "tandem/status.h"
 
 namespace tandem::ir {
@@ -18,10 +19,35 @@ class OpChecks {
   const Tensor& in(size_t i) const { return graph_.at(op_->inputs[i]); }
   const Tensor& out(size_t i) const { return graph_.at(op_->outputs[i]); }
 
-  Status arity(size_t min_inputs, size_t max_inputs, size_t outputs) const {
-    if (op_->inputs.size() < min_inputs || op_->inputs.size() > max_inputs || op_->outputs.size() != outputs) {
-      return corrupt("has {} inputs and {} outputs", op_->inputs.size(), op_->outputs.size());
+  // The number of inputs and outputs, and what each input is (op_table.h). Shapes are left to the op's own checks.
+  Status signature() const {
+    const OpInfo& info = op_info(op_->kind);
+    const size_t inputs = op_->inputs.size();
+    if (inputs < info.min_inputs() || inputs > info.max_inputs() || op_->outputs.size() != info.outputs) {
+      return corrupt("has {} inputs and {} outputs", inputs, op_->outputs.size());
     }
+    for (size_t i = 0; i < inputs; ++i) TANDEM_TRY(input_kind(in(i), info.input(i)));
+    if (op_->attributes.on_host && !info.may_run_on_host) return corrupt("is left to the CPU, and is a device's");
+    return ok_status();
+  }
+
+  Status input_kind(const Tensor& t, InputKind kind) const {
+    switch (kind) {
+      case InputKind::kNumbers: return numbers(t);
+      case InputKind::kNumbersOrCache: return t.role == TensorRole::kState ? ok_status() : numbers(t);
+      case InputKind::kIndices: return indices(t);
+      case InputKind::kMask: TANDEM_TRY(numbers(t)); return of_role(t, TensorRole::kInput, "a mask, an input");
+      case InputKind::kEncodedMask: return of_role(t, TensorRole::kInput, "a mask, an input");
+      case InputKind::kWeight: return of_role(t, TensorRole::kWeight, "a weight");
+      case InputKind::kVector: return of_role(t, TensorRole::kVector, "a vector");
+      case InputKind::kCache: return of_role(t, TensorRole::kState, "a state");
+      case InputKind::kCacheScales: return of_role(t, TensorRole::kState, "a state with the scales of a cache");
+    }
+    return corrupt("reads something unknown");
+  }
+
+  static Status of_role(const Tensor& t, TensorRole role, const char* what) {
+    if (t.role != role) return corrupt("\"{}\" should be {}", t.name, what);
     return ok_status();
   }
 
@@ -58,18 +84,8 @@ class OpChecks {
     return ok_status();
   }
 
-  Status vector(const Tensor& t, int64_t length) const {
-    if (t.role != TensorRole::kVector || (length != 0 && t.shape[0] != length)) {
-      return corrupt("\"{}\" should be a vector of {}", t.name, length);
-    }
-    return ok_status();
-  }
-
-  Status weight(const Tensor& t, int64_t rows_wanted, int64_t cols) const {
-    if (t.role != TensorRole::kWeight || (rows_wanted != 0 && t.shape[0] != rows_wanted) ||
-        (cols != 0 && t.shape[1] != cols)) {
-      return corrupt("\"{}\" should be a weight of [{}, {}]", t.name, rows_wanted, cols);
-    }
+  static Status vector(const Tensor& t, int64_t length) {
+    if (t.shape[0] != length) return corrupt("\"{}\" should be a vector of {}", t.name, length);
     return ok_status();
   }
 
@@ -83,12 +99,12 @@ class OpChecks {
   // A KV cache [kv heads, slots, head_dim], with its scales [kv heads, slots, 2] where its dtype is u8. There are as
   // many slots as the context has positions, or fewer, but `least`.
   Status cache(const Tensor& t, const Tensor* scales, int64_t head_dim, int64_t least) const {
-    if (t.role != TensorRole::kState || t.shape.size() != 3 || t.shape[1] > graph_.context ||
-        t.shape[1] < std::min(least, graph_.context) || t.shape[2] != head_dim) {
+    if (t.shape.size() != 3 || t.shape[1] > graph_.context || t.shape[1] < std::min(least, graph_.context) ||
+        t.shape[2] != head_dim) {
       return corrupt("\"{}\" should be a state of [heads, {}, {}]", t.name, std::min(least, graph_.context), head_dim);
     }
-    if (scales != nullptr && (scales->role != TensorRole::kState || scales->dtype != DType::kF32 ||
-                              scales->shape != std::vector<int64_t>{t.shape[0], t.shape[1], 2})) {
+    if (scales != nullptr &&
+        (scales->dtype != DType::kF32 || scales->shape != std::vector<int64_t>{t.shape[0], t.shape[1], 2})) {
       return corrupt("\"{}\" should be the f32 scales of \"{}\"", scales->name, t.name);
     }
     if (t.dtype == DType::kU8) {
@@ -120,16 +136,16 @@ class OpChecks {
     return ok_status();
   }
 
-  Status same_rows(size_t inputs) const {
-    TANDEM_TRY(arity(inputs, inputs, 1));
-    for (size_t i = 0; i < inputs; ++i) TANDEM_TRY(rows(in(i), in(0).shape.back()));
+  // All inputs and the output have one width.
+  Status same_rows() const {
+    for (size_t i = 0; i < op_->inputs.size(); ++i) TANDEM_TRY(rows(in(i), in(0).shape.back()));
     return rows(out(0), in(0).shape.back());
   }
 
-  Status same_heads(size_t inputs) const {
-    TANDEM_TRY(arity(inputs, inputs, 1));
+  Status same_heads() const {
     TANDEM_TRY(heads(in(0), 0, graph_.tokens, 0));
-    for (size_t i = 1; i < inputs; ++i) TANDEM_TRY(heads(in(i), in(0).shape[0], in(0).shape[1], in(0).shape[2]));
+    for (size_t i = 1; i < op_->inputs.size(); ++i)
+      TANDEM_TRY(heads(in(i), in(0).shape[0], in(0).shape[1], in(0).shape[2]));
     return heads(out(0), in(0).shape[0], in(0).shape[1], in(0).shape[2]);
   }
 
@@ -137,7 +153,7 @@ class OpChecks {
   const Op* op_;
 };
 
-// Ops of the form with fixed graphs.
+// An op of fixed graphs whose signature has been checked.
 Status verify_static_op(const Graph& graph, const Op& op);
 
 }  // namespace tandem::ir

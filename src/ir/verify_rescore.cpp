@@ -19,13 +19,10 @@ Status check_rows(const Graph& graph, const Tensor& t) {
 }  // namespace
 
 Status verify_rescore(const Graph& graph, const Op& op) {
-  if (op.inputs.size() != 3 || op.outputs.size() != 1) {
-    return corrupt("has {} inputs and {} outputs", op.inputs.size(), op.outputs.size());
-  }
   const Tensor &coarse = graph.at(op.inputs[0]), &x = graph.at(op.inputs[1]), &table = graph.at(op.inputs[2]);
   const Tensor& logits = graph.at(op.outputs[0]);
   for (const Tensor* tensor : {&coarse, &x, &logits}) TANDEM_TRY(check_rows(graph, *tensor));
-  if (table.role != TensorRole::kWeight || table.shape != std::vector<int64_t>{coarse.shape[1], x.shape[1]}) {
+  if (table.shape != std::vector<int64_t>{coarse.shape[1], x.shape[1]}) {
     return corrupt("\"{}\" should be a weight of [{}, {}]", table.name, coarse.shape[1], x.shape[1]);
   }
   if (logits.shape != coarse.shape || logits.dtype != coarse.dtype || logits.encoding != coarse.encoding) {

@@ -6,7 +6,7 @@
 
 namespace tandem::ir {
 
-// The ids of the op's tensors have been checked, and so has each tensor by itself.
+// The op's signature has been checked, and so has each tensor by itself.
 Status verify_rescore(const Graph& graph, const Op& op);
 
 }  // namespace tandem::ir

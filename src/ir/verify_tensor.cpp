@@ -17,6 +17,9 @@ Status verify_tensor(const Tensor& t) {
       static_cast<int>(t.encoding.kind) >= kEncodingKindCount || static_cast<int>(t.format) >= kWeightFormatCount) {
     return corrupt("tensor \"{}\" has an unknown role, dtype, encoding or format", t.name);
   }
+  if (Status status = verify_purpose(t.purpose, t.role); !status.ok()) {
+    return corrupt("tensor \"{}\" {}", t.name, status.error().message);
+  }
   if (t.shape.empty() || t.shape.size() > 4) {
     return corrupt("tensor \"{}\" has {} dimensions, and 1 to 4 are possible", t.name, t.shape.size());
   }

@@ -7,6 +7,7 @@ namespace tandem {
 namespace {
 
 using ir::OpKind;
+using ir::PurposeKind;
 using ir::TensorId;
 using ir::TensorRole;
 
@@ -19,19 +20,21 @@ class Builder {
   }
 
   ir::Graph run() {
-    tokens_ =
-        graph_.add({.name = "tokens", .role = TensorRole::kInput, .dtype = DType::kI32, .shape = {graph_.tokens}});
-    positions_ =
-        graph_.add({.name = "positions", .role = TensorRole::kInput, .dtype = DType::kI32, .shape = {graph_.tokens}});
-    const TensorId mask =
-        graph_.add({.name = "mask", .role = TensorRole::kInput, .shape = {graph_.tokens, graph_.context}});
+    tokens_ = indices("tokens", {.kind = PurposeKind::kTokens});
+    positions_ = indices("positions", {.kind = PurposeKind::kPositions});
+    const TensorId mask = graph_.add({.name = "mask",
+                                      .role = TensorRole::kInput,
+                                      .shape = {graph_.tokens, graph_.context},
+                                      .purpose = {.kind = PurposeKind::kMask}});
     mask_ = op(OpKind::kMaskToFloat, {mask}, "mask.f32", graph_.context);
     for (size_t i = 0; i < plan_.rope_tables.size(); ++i) draw_rope_table(i);
 
     TensorId x = op(OpKind::kEmbedding, {tokens_, weight("embedding")}, "embedding.out", plan_.hidden_size);
     x = scaled(x, plan_.embedding_factor, "embedding.scaled");
     for (size_t i = 0; i < plan_.layers.size(); ++i) x = draw_layer(i, x);
+    purpose_ = {.kind = PurposeKind::kFinalNorm};
     x = norm(x, "final_norm", "final_norm.out");
+    purpose_ = {.kind = PurposeKind::kLmHead};
     draw_logits(x);
     return std::move(graph_);
   }
@@ -39,8 +42,13 @@ class Builder {
  private:
   // ---- Small pieces ----
 
+  TensorId indices(const std::string& name, const ir::Purpose& purpose) {
+    return graph_.add(
+        {.name = name, .role = TensorRole::kInput, .dtype = DType::kI32, .shape = {graph_.tokens}, .purpose = purpose});
+  }
+
   TensorId activation(const std::string& name, int64_t width) {
-    return graph_.add({.name = name, .shape = {graph_.tokens, width}});
+    return graph_.add({.name = name, .shape = {graph_.tokens, width}, .purpose = purpose_});
   }
 
   TensorId op(OpKind kind, std::vector<TensorId> inputs, const std::string& name, int64_t width,
@@ -53,13 +61,14 @@ class Builder {
   TensorId weight(const std::string& name) {
     if (const auto id = graph_.find(name)) return *id;
     const WeightSource& source = *plan_.find_weight(name);
-    return graph_.add({.name = name, .role = TensorRole::kWeight, .shape = {source.rows, source.cols}});
+    return graph_.add(
+        {.name = name, .role = TensorRole::kWeight, .shape = {source.rows, source.cols}, .purpose = source.purpose});
   }
 
   TensorId vector(const std::string& name) {
     if (const auto id = graph_.find(name)) return *id;
     const VectorSource& source = *plan_.find_vector(name);
-    return graph_.add({.name = name, .role = TensorRole::kVector, .shape = {source.length}});
+    return graph_.add({.name = name, .role = TensorRole::kVector, .shape = {source.length}, .purpose = source.purpose});
   }
 
   int64_t width(TensorId id) const { return graph_.at(id).shape[1]; }
@@ -88,7 +97,7 @@ class Builder {
   TensorId rope_rows(int64_t limit) {
     const std::string name = ir::rope_rows_name(limit);
     if (const auto id = graph_.find(name)) return *id;
-    return graph_.add({.name = name, .role = TensorRole::kInput, .dtype = DType::kI32, .shape = {graph_.tokens}});
+    return indices(name, {.kind = PurposeKind::kRopeRows, .limit = limit});
   }
 
   void draw_rope_table(size_t i) {
@@ -117,9 +126,11 @@ class Builder {
               {.head_dim = plan_.head_dim, .interleaved = plan_.rope_interleaved});
   }
 
-  TensorId cache(const std::string& name) {
-    return graph_.add(
-        {.name = name, .role = TensorRole::kState, .shape = {plan_.kv_heads, graph_.context, plan_.head_dim}});
+  TensorId cache(const std::string& name, PurposeKind kind) {
+    return graph_.add({.name = name,
+                       .role = TensorRole::kState,
+                       .shape = {plan_.kv_heads, graph_.context, plan_.head_dim},
+                       .purpose = {.kind = kind, .layer = purpose_.layer}});
   }
 
   TensorId draw_attention(size_t i, TensorId h) {
@@ -130,7 +141,8 @@ class Builder {
     const TensorId v = linear(h, layer + "v", plan_.qkv_bias);
     q = rotated(head_normed(q, layer + "q_norm"), layer_plan.rope_table, layer + "q.rope");
     k = rotated(head_normed(k, layer + "k_norm"), layer_plan.rope_table, layer + "k.rope");
-    const TensorId k_cache = cache(str_format("k_cache.{}", i)), v_cache = cache(str_format("v_cache.{}", i));
+    const TensorId k_cache = cache(str_format("k_cache.{}", i), PurposeKind::kKeyCache);
+    const TensorId v_cache = cache(str_format("v_cache.{}", i), PurposeKind::kValueCache);
     const ir::OpAttributes store = {.head_dim = plan_.head_dim};
     graph_.ops.push_back({OpKind::kStoreKv, {k, positions_, k_cache}, {}, store});
     graph_.ops.push_back({OpKind::kStoreKv, {v, positions_, v_cache}, {}, store});
@@ -166,6 +178,13 @@ class Builder {
   }
 
   TensorId draw_layer(size_t i, TensorId x) {
+    purpose_ = {.layer = static_cast<int32_t>(i)};
+    x = draw_branches(i, x);
+    graph_.at(x).purpose.kind = PurposeKind::kHidden;
+    return x;
+  }
+
+  TensorId draw_branches(size_t i, TensorId x) {
     const std::string attention = str_format("layers.{}.attention.", i), mlp = str_format("layers.{}.mlp.", i);
     const TensorNames& names = plan_.family->names;
     const TensorId h = norm(x, attention + "norm", attention + "norm.out");
@@ -185,8 +204,10 @@ class Builder {
     if (plan_.logits_softcap > 0.0f) {
       y = op(OpKind::kSoftcap, {y}, "head.capped", width(y), {.factor = plan_.logits_softcap});
     }
-    const TensorId logits =
-        graph_.add({.name = "logits", .role = TensorRole::kOutput, .shape = {graph_.tokens, plan_.vocab_size}});
+    const TensorId logits = graph_.add({.name = "logits",
+                                        .role = TensorRole::kOutput,
+                                        .shape = {graph_.tokens, plan_.vocab_size},
+                                        .purpose = {.kind = PurposeKind::kLogits}});
     graph_.ops.push_back({OpKind::kConvert, {y}, {logits}, {}});
   }
 
@@ -195,6 +216,7 @@ class Builder {
   TensorId tokens_ = -1;
   TensorId positions_ = -1;
   TensorId mask_ = -1;
+  ir::Purpose purpose_;  // Of what is being drawn: its layer, or the part that it belongs to.
   std::vector<std::pair<TensorId, TensorId>> rope_tables_;
 };
 

@@ -145,8 +145,10 @@ class Planner {
       case WindowKind::kButEveryNth:
         return (layer + 1) % config_.sliding_window_pattern.value_or(kWindowPattern) != 0 ? window : 0;
       case WindowKind::kBySwitch: return layer >= config_.max_window_layers.value_or(0) ? window : 0;
-      default: return window;
+      case WindowKind::kNone:
+      case WindowKind::kAll: break;
     }
+    return window;
   }
 
   bool has_rope(int64_t layer) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "ir/purpose.h"
 #include "models/family.h"
 #include "tandem/status.h"
 
@@ -24,6 +25,7 @@ struct WeightSource {
   int64_t rows = 0;
   int64_t cols = 0;
   std::vector<SourcePiece> pieces;
+  ir::Purpose purpose = {};  // Whose weight it is: a layer's, the embedding's, the LM head's.
 };
 
 // A vector: a piece of a tensor, or (rotary frequencies) computed numbers.
@@ -33,6 +35,7 @@ struct VectorSource {
   std::string tensor = {};  // Empty: see `values`.
   int64_t begin = 0;
   std::vector<float> values = {};
+  ir::Purpose purpose = {};
 };
 
 struct RopeTable {

@@ -38,13 +38,14 @@ class SourceCollector {
   Status add_weight(std::string name, const std::string& tensor, int64_t row_begin, int64_t rows, int64_t total_rows,
                     int64_t cols) {
     TANDEM_TRY(view(tensor, {total_rows, cols}).status());
-    plan_.weights.push_back({std::move(name), rows, cols, {{tensor, row_begin, rows}}});
+    plan_.weights.push_back({std::move(name), rows, cols, {{tensor, row_begin, rows}}, purpose_});
     return ok_status();
   }
 
   Status add_vector(std::string name, const std::string& tensor, int64_t begin, int64_t length, int64_t total) {
     TANDEM_TRY(view(tensor, {total}).status());
-    plan_.vectors.push_back({.name = std::move(name), .length = length, .tensor = tensor, .begin = begin});
+    plan_.vectors.push_back(
+        {.name = std::move(name), .length = length, .tensor = tensor, .begin = begin, .purpose = purpose_});
     return ok_status();
   }
 
@@ -76,7 +77,7 @@ class SourceCollector {
     TANDEM_TRY(view(from + ".weight", {3 * rows, cols}).status());
     constexpr const char* kOrder[] = {"q", "v", "k"};
     for (int64_t part = 0; part < 3; ++part) {
-      WeightSource source{prefix + kOrder[part], rows, cols, {}};
+      WeightSource source{prefix + kOrder[part], rows, cols, {}, purpose_};
       for (int64_t block = 0; block < blocks; ++block) {
         source.pieces.push_back({from + ".weight", (3 * block + part) * (rows / blocks), rows / blocks});
       }
@@ -92,6 +93,7 @@ class SourceCollector {
   }
 
   Status collect_layer(int64_t i) {
+    purpose_ = {.layer = static_cast<int32_t>(i)};
     const TensorNames& names = family_->names;
     const auto tensor = [&](std::string_view pattern) {
       std::string text;
@@ -145,9 +147,12 @@ class SourceCollector {
   Status collect_sources() {
     const TensorNames& names = family_->names;
     const std::string embedding(names.embedding), lm_head(names.lm_head);
+    purpose_ = {.kind = ir::PurposeKind::kEmbedding};
     TANDEM_TRY(add_weight("embedding", embedding, 0, plan_.vocab_size, plan_.vocab_size, plan_.hidden_size));
     for (int64_t i = 0; i < static_cast<int64_t>(plan_.layers.size()); ++i) TANDEM_TRY(collect_layer(i));
+    purpose_ = {.kind = ir::PurposeKind::kFinalNorm};
     TANDEM_TRY(add_norm("final_norm", std::string(names.final_norm), plan_.hidden_size));
+    purpose_ = {.kind = ir::PurposeKind::kLmHead};
     // A tied model reads its LM head from the embedding, even if a file has both.
     const std::string lm_head_tensor = plan_.tied ? embedding : lm_head + ".weight";
     TANDEM_TRY(add_weight("head", lm_head_tensor, 0, plan_.vocab_size, plan_.vocab_size, plan_.hidden_size));
@@ -174,6 +179,7 @@ class SourceCollector {
   const Checkpoint& checkpoint_;
   ModelPlan& plan_;
   const FamilySpec* family_;
+  ir::Purpose purpose_;  // Of what is being collected.
   std::unordered_set<std::string> used_;
 };
 

@@ -21,7 +21,16 @@ inline constexpr int kWeightFormatCount = 5;
 
 std::string_view weight_format_name(WeightFormat format);  // "fp32", "fp16", "bf16", "int8", "lpbq4"
 std::optional<WeightFormat> weight_format_from_name(std::string_view name);
-inline bool is_quantized(WeightFormat format) { return format >= WeightFormat::kI8; }
+constexpr bool is_quantized(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kF32:
+    case WeightFormat::kF16:
+    case WeightFormat::kBF16: return false;
+    case WeightFormat::kI8:
+    case WeightFormat::kLpbq4: return true;
+  }
+  return false;
+}
 
 // [rows, cols], row-major; a row is an output channel (or, in an embedding, a token).
 struct WeightMatrix {

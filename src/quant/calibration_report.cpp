@@ -1,7 +1,6 @@
 #include "quant/calibration_report.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -9,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/output_path.h"
+#include "ir/purpose.h"
 #include "quant/observer.h"
 #include "quant/svg_plot.h"
 
@@ -43,13 +43,6 @@ struct TensorLocation {
   std::string part;  // Without "[64:128]": the heads of one tensor are plotted together.
 };
 
-std::optional<int> layer_number(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
-}
-
 std::string without_brackets(std::string_view text) {
   std::string out;
   int depth = 0;
@@ -62,21 +55,9 @@ std::string without_brackets(std::string_view text) {
 }
 
 TensorLocation locate_tensor(std::string_view name) {
-  constexpr std::string_view kLayers = "layers.";
-  if (name.starts_with(kLayers)) {
-    const std::string_view rest = name.substr(kLayers.size());
-    const size_t dot = rest.find('.');
-    if (dot != std::string_view::npos) {
-      if (const auto layer = layer_number(rest.substr(0, dot))) return {layer, without_brackets(rest.substr(dot + 1))};
-    }
-  }
-  for (const std::string_view prefix : {"k_cache.", "v_cache.", "k_new.", "v_new."}) {
-    if (!name.starts_with(prefix)) continue;
-    std::string_view rest = name.substr(prefix.size());
-    rest = rest.substr(0, rest.find_first_of(".["));
-    if (const auto layer = layer_number(rest)) return {layer, std::string(prefix.substr(0, prefix.size() - 1))};
-  }
-  return {std::nullopt, std::string(name)};
+  const ir::NameParts parts = ir::split_name(name);
+  if (parts.layer < 0) return {std::nullopt, std::string(name)};
+  return {parts.layer, without_brackets(parts.part)};
 }
 
 // The residual stream, queries, keys and values, the MLP.

@@ -8,6 +8,7 @@
 #include "backends/interface/io_conversion.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "ir/op_table.h"
 #include "numerics/fake_quant.h"
 #include "reference/cache_attention.h"
 #include "reference/kv_rows.h"
@@ -43,7 +44,7 @@ class Interpreter {
     const std::vector<size_t> last_use = find_last_uses();
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       op_ = &graph_.ops[i];
-      for (const TensorId id : op_->inputs) read_io(id);
+      for (size_t input = 0; input < op_->inputs.size(); ++input) read_io(input);
       for (const TensorId id : op_->outputs) {
         values_[static_cast<size_t>(id)].resize(static_cast<size_t>(ir::element_count_of(graph_.at(id))));
       }
@@ -69,12 +70,12 @@ class Interpreter {
   }
 
   // The caller's inputs as floats: the hidden state of a part of a model, a mask that is added as it is.
-  void read_io(TensorId id) {
+  void read_io(size_t input) {
+    const TensorId id = op_->inputs[input];
     const Tensor& tensor = graph_.at(id);
     auto& values = values_[static_cast<size_t>(id)];
-    const bool is_numbers = (tensor.role == TensorRole::kInput && tensor.dtype != DType::kI32) ||
-                            (tensor.role == TensorRole::kState && op_->kind == OpKind::kMatMul);
-    if (!is_numbers || op_->kind == OpKind::kMaskToFloat || !values.empty()) return;
+    const bool is_given = tensor.role == TensorRole::kInput || tensor.role == TensorRole::kState;
+    if (!is_given || !is_numbers(op_info(op_->kind).input(input)) || !values.empty()) return;
     values.resize(static_cast<size_t>(ir::element_count_of(tensor)));
     ir::decode_row(tensor.dtype, tensor.encoding, bindings_.data[static_cast<size_t>(id)],
                    static_cast<int64_t>(values.size()), values.data());

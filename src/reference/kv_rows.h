@@ -30,7 +30,17 @@ struct KvRows {
         scale_and_min[2 * (head * slots + slot) + 1] = chosen.min;
         return;
       }
-      default: std::memcpy(static_cast<float*>(data) + at, row, sizeof(float) * static_cast<size_t>(dim)); return;
+      case DType::kF32:
+      case DType::kBF16:
+      case DType::kI8:
+      case DType::kI16:
+      case DType::kU16:
+      case DType::kI32:
+      case DType::kI64:
+      case DType::kI4:
+        // Caches are f32, f16 or u8 (the verifier).
+        std::memcpy(static_cast<float*>(data) + at, row, sizeof(float) * static_cast<size_t>(dim));
+        return;
     }
   }
 
@@ -53,7 +63,17 @@ struct KvRows {
         }
         return;
       }
-      default: std::memcpy(row, static_cast<float*>(data) + at, sizeof(float) * static_cast<size_t>(dim)); return;
+      case DType::kF32:
+      case DType::kBF16:
+      case DType::kI8:
+      case DType::kI16:
+      case DType::kU16:
+      case DType::kI32:
+      case DType::kI64:
+      case DType::kI4:
+        // Caches are f32, f16 or u8 (the verifier).
+        std::memcpy(row, static_cast<float*>(data) + at, sizeof(float) * static_cast<size_t>(dim));
+        return;
     }
   }
 };

@@ -9,13 +9,15 @@
 namespace tandem {
 namespace {
 
-// "k_new.3" is written to "k_cache.3".
+// New keys are written to the key cache of their layer and head, new values to the value cache.
 Result<CacheWrite> read_cache_write(const ir::Graph& graph, ir::TensorId output) {
   const ir::Tensor& rows = graph.at(output);
-  std::string name = rows.name;
-  const auto cache = graph.find(name.replace(1, 4, "_cache"));
-  if (!cache || graph.at(*cache).role != ir::TensorRole::kState) {
-    return corrupt("method \"{}\" gives \"{}\" and has no \"{}\" to keep it in", graph.name, rows.name, name);
+  ir::Purpose wanted = rows.purpose;
+  wanted.kind = ir::is_keys(rows.purpose) ? ir::PurposeKind::kKeyCache : ir::PurposeKind::kValueCache;
+  const auto cache = graph.find(wanted);
+  if (!cache) {
+    return corrupt("method \"{}\" gives \"{}\" and has no {} of layer {} to keep it in", graph.name, rows.name,
+                   ir::purpose_kind_name(wanted.kind), wanted.layer);
   }
   const ir::Tensor& state = graph.at(*cache);
   const bool fits = rows.shape.size() == 3 && state.shape.size() == 3 && rows.shape[0] == state.shape[0] &&
@@ -24,9 +26,6 @@ Result<CacheWrite> read_cache_write(const ir::Graph& graph, ir::TensorId output)
   if (!fits) return corrupt("method \"{}\": \"{}\" does not fit \"{}\"", graph.name, rows.name, state.name);
   return CacheWrite{output, *cache, rows.shape[0], dtype_bytes(rows.dtype, static_cast<size_t>(rows.shape[2]))};
 }
-
-bool is_new_rows(std::string_view name) { return name.starts_with("k_new.") || name.starts_with("v_new."); }
-bool is_trace(std::string_view name) { return name.starts_with("layers."); }
 
 Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vocab_size) {
   MethodEntry entry;
@@ -37,12 +36,12 @@ Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vo
     const ir::Tensor& t = graph.tensors[i];
     const auto id = static_cast<ir::TensorId>(i);
     if (t.role != ir::TensorRole::kOutput) continue;
-    if (is_new_rows(t.name)) {
+    if (ir::is_new_rows(t.purpose)) {
       TANDEM_ASSIGN(const CacheWrite write, read_cache_write(graph, id));
       entry.cache_writes.push_back(write);
-    } else if (is_trace(t.name)) {
+    } else if (t.purpose.kind == ir::PurposeKind::kHidden) {
       entry.trace_outputs.push_back(id);
-    } else if (t.name == "logits") {
+    } else if (t.purpose.kind == ir::PurposeKind::kLogits) {
       entry.logits_output = id;
     } else {
       return unsupported("method \"{}\" has the output \"{}\", which this run time does not know; use a newer tandem",

@@ -13,8 +13,8 @@ namespace tandem {
 
 // Rows that a method gives as an output and the run time writes to their slots of a state.
 struct CacheWrite {
-  ir::TensorId rows = -1;   // k_new.L: [heads, tokens, size]
-  ir::TensorId cache = -1;  // k_cache.L: [heads, context, size]
+  ir::TensorId rows = -1;   // kNewKeys or kNewValues: [heads, tokens, size]
+  ir::TensorId cache = -1;  // kKeyCache or kValueCache: [heads, context, size]
   int64_t heads = 0;
   size_t row_bytes = 0;
 };

@@ -13,103 +13,14 @@ namespace round_trip_test {
 namespace fs = std::filesystem;
 using test::TempFolder;
 
-void expect_same(const Range& a, const Range& b) {
-  EXPECT_EQ(a.size, b.size);
-  if (a.size == 0) return;  // Nowhere.
-  EXPECT_EQ(a.segment, b.segment);
-  EXPECT_EQ(a.offset, b.offset);
-}
-
-void expect_same(const ir::Graph& a, const ir::Graph& b) {
-  EXPECT_EQ(a.name, b.name);
-  EXPECT_EQ(a.tokens, b.tokens);
-  EXPECT_EQ(a.context, b.context);
-  ASSERT_EQ(a.tensors.size(), b.tensors.size());
-  for (size_t i = 0; i < a.tensors.size(); ++i) {
-    const ir::Tensor &s = a.tensors[i], &t = b.tensors[i];
-    EXPECT_EQ(s.name, t.name);
-    EXPECT_EQ(s.role, t.role);
-    EXPECT_EQ(s.dtype, t.dtype);
-    EXPECT_EQ(s.shape, t.shape);
-    EXPECT_EQ(s.encoding, t.encoding);
-    EXPECT_EQ(s.format, t.format);
-    EXPECT_EQ(s.block, t.block);
-  }
-  ASSERT_EQ(a.ops.size(), b.ops.size());
-  for (size_t i = 0; i < a.ops.size(); ++i) {
-    EXPECT_EQ(a.ops[i].kind, b.ops[i].kind);
-    EXPECT_EQ(a.ops[i].inputs, b.ops[i].inputs);
-    EXPECT_EQ(a.ops[i].outputs, b.ops[i].outputs);
-    EXPECT_EQ(a.ops[i].attributes, b.ops[i].attributes);
-  }
-}
-
-void expect_same(const ArtifactHeader& a, const ArtifactHeader& b) {
-  EXPECT_EQ(a.producer, b.producer);
-  EXPECT_EQ(a.target, b.target);
-  EXPECT_EQ(a.backend, b.backend);
-  EXPECT_EQ(a.recipe, b.recipe);
-  EXPECT_EQ(a.model.name, b.model.name);
-  EXPECT_EQ(a.model.family, b.model.family);
-  EXPECT_EQ(a.model.architecture, b.model.architecture);
-  EXPECT_EQ(a.model.vocab_size, b.model.vocab_size);
-  EXPECT_EQ(a.model.hidden_size, b.model.hidden_size);
-  EXPECT_EQ(a.model.layers, b.model.layers);
-  EXPECT_EQ(a.model.heads, b.model.heads);
-  EXPECT_EQ(a.model.kv_heads, b.model.kv_heads);
-  EXPECT_EQ(a.model.head_dim, b.model.head_dim);
-  EXPECT_EQ(a.model.max_positions, b.model.max_positions);
-  EXPECT_EQ(a.model.parameters, b.model.parameters);
-  ASSERT_EQ(a.weights.size(), b.weights.size());
-  for (size_t i = 0; i < a.weights.size(); ++i) {
-    const WeightEntry &v = a.weights[i], &w = b.weights[i];
-    EXPECT_EQ(v.name, w.name);
-    EXPECT_EQ(v.format, w.format);
-    EXPECT_EQ(v.layout, w.layout);
-    EXPECT_EQ(v.block, w.block);
-    EXPECT_EQ(v.rows, w.rows);
-    EXPECT_EQ(v.cols, w.cols);
-    expect_same(v.data, w.data);
-    expect_same(v.scales, w.scales);
-    expect_same(v.multipliers, w.multipliers);
-  }
-  ASSERT_EQ(a.vectors.size(), b.vectors.size());
-  for (size_t i = 0; i < a.vectors.size(); ++i) {
-    EXPECT_EQ(a.vectors[i].name, b.vectors[i].name);
-    EXPECT_EQ(a.vectors[i].length, b.vectors[i].length);
-    expect_same(a.vectors[i].data, b.vectors[i].data);
-  }
-  ASSERT_EQ(a.methods.size(), b.methods.size());
-  for (size_t i = 0; i < a.methods.size(); ++i) expect_same(a.methods[i], b.methods[i]);
-  EXPECT_EQ(a.text.has_tokenizer, b.text.has_tokenizer);
-  expect_same(a.text.tokenizer, b.text.tokenizer);
-  EXPECT_EQ(a.text.chat_template, b.text.chat_template);
-  EXPECT_EQ(a.text.bos_token, b.text.bos_token);
-  EXPECT_EQ(a.text.eos_token, b.text.eos_token);
-  EXPECT_EQ(a.text.special_tokens, b.text.special_tokens);
-  EXPECT_EQ(a.text.tool_template, b.text.tool_template);
-  EXPECT_EQ(a.text.bos_id, b.text.bos_id);
-  EXPECT_EQ(a.text.eos_ids, b.text.eos_ids);
-  EXPECT_EQ(a.generation.do_sample, b.generation.do_sample);
-  EXPECT_EQ(a.generation.temperature, b.generation.temperature);
-  EXPECT_EQ(a.generation.top_k, b.generation.top_k);
-  EXPECT_EQ(a.generation.top_p, b.generation.top_p);
-  EXPECT_EQ(a.generation.min_p, b.generation.min_p);
-  EXPECT_EQ(a.generation.repetition_penalty, b.generation.repetition_penalty);
-  EXPECT_EQ(a.generation.max_new_tokens, b.generation.max_new_tokens);
-  ASSERT_EQ(a.metrics.size(), b.metrics.size());
-  for (size_t i = 0; i < a.metrics.size(); ++i) {
-    EXPECT_EQ(a.metrics[i].name, b.metrics[i].name);
-    EXPECT_EQ(a.metrics[i].value, b.metrics[i].value);
-  }
-}
-
 TEST(Artifact, RoundTrip) {
   const TempFolder folder;
   const fs::path path = test::write_sample(folder);
   const auto artifact = Artifact::open(path);
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  expect_same(artifact->header(), test::sample_head());
+  ArtifactHeader expected = test::sample_head();
+  expected.segments = artifact->header().segments;  // Looked at below.
+  EXPECT_TRUE(artifact->header() == expected);
   EXPECT_EQ(artifact->path(), path);
   EXPECT_EQ(artifact->file_size(), fs::file_size(path));
   EXPECT_TRUE(looks_like_artifact(path));
@@ -136,8 +47,7 @@ TEST(Artifact, InputsIn16Bits) {
   const std::vector<uint8_t> bytes = encode_header(header);
   const auto decoded = decode_header(bytes, test::kPlacedEnd);
   ASSERT_TRUE(decoded.ok()) << decoded.error().message;
-  expect_same(decoded->methods[0], header.methods[0]);
-  expect_same(decoded->methods[1], header.methods[1]);
+  EXPECT_EQ(decoded->methods, header.methods);
 }
 
 TEST(Artifact, LookUps) {
@@ -159,11 +69,11 @@ TEST(Artifact, LookUps) {
   EXPECT_EQ(artifact->find_method("prefill_5"), nullptr);
 }
 
-TEST(Artifact, HeadAloneRoundTrips) {
+TEST(Artifact, HeaderAloneRoundTrips) {
   const auto bytes = encode_header(test::placed_head());
   const auto header = decode_header(bytes, test::kPlacedEnd);
   ASSERT_TRUE(header.ok()) << header.error().message;
-  expect_same(*header, test::placed_head());
+  EXPECT_TRUE(*header == test::placed_head());
 }
 
 // ---- Writing ----

@@ -228,5 +228,21 @@ TEST(DumpIr, ShowsEveryMethodAfterEveryPass) {
   EXPECT_EQ(dumps, 3 * 7);
 }
 
+// Files from before purposes were stored have these names: they must stand for what the builder and the passes say now.
+TEST_F(Passes, NamesOfOldFilesStandForThePurposes) {
+  for (const KvFormat kv : {KvFormat::kFp32, KvFormat::kU8}) {
+    Recipe recipe;
+    recipe.kv = kv;
+    graph_ = build_graph(*plan_, {"prefill_8", 8, 64});
+    const Status status = run_passes(graph_, {*plan_, recipe}, {});
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    const ir::Graph made = graph_;
+    ASSERT_TRUE(ir::set_purposes_from_names(graph_).ok());
+    for (size_t i = 0; i < made.tensors.size(); ++i) {
+      EXPECT_EQ(graph_.tensors[i].purpose, made.tensors[i].purpose) << made.tensors[i].name;
+    }
+  }
+}
+
 }  // namespace passes_test
 }  // namespace tandem

@@ -295,7 +295,7 @@ const std::vector<Broken>& broken_graphs() {
          tensor(g, "mask").dtype = DType::kU8;
          tensor(g, "mask").encoding = {EncodingKind::kPerTensor, 1.0f, 0};
        },
-       {"mask_to_float", "\"mask\"", "one code"}},
+       {"mask_to_float", "\"mask\"", "one number"}},
       {"PositionsAreARow",
        [](G& g) { op(g, OpKind::kAttention).inputs[4] = *g.find("x"); },
        {"attention", "\"x\"", "i32"}},

@@ -69,7 +69,10 @@ void encode_row(DType dtype, const Encoding& encoding, const float* from, int64_
     case DType::kI16: quantize(encoding, from, count, static_cast<int16_t*>(to)); return;
     case DType::kU8: quantize(encoding, from, count, static_cast<uint8_t*>(to)); return;
     case DType::kI8: quantize(encoding, from, count, static_cast<int8_t*>(to)); return;
-    default: std::copy_n(from, count, static_cast<float*>(to)); return;
+    case DType::kF32:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kI4: std::copy_n(from, count, static_cast<float*>(to)); return;
   }
 }
 
@@ -85,7 +88,10 @@ void decode_row(DType dtype, const Encoding& encoding, const void* from, int64_t
     case DType::kI16: dequantize(encoding, static_cast<const int16_t*>(from), count, to); return;
     case DType::kU8: dequantize(encoding, static_cast<const uint8_t*>(from), count, to); return;
     case DType::kI8: dequantize(encoding, static_cast<const int8_t*>(from), count, to); return;
-    default: std::copy_n(static_cast<const float*>(from), count, to); return;
+    case DType::kF32:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kI4: std::copy_n(static_cast<const float*>(from), count, to); return;
   }
 }
 
@@ -104,8 +110,15 @@ MaskCodes mask_codes(DType dtype, const Encoding& encoding) {
     case DType::kF16: return {f16_from_f32(0.0f), f16_from_f32(-kInfinity)};
     case DType::kU16:
     case DType::kU8: return {static_cast<uint32_t>(encoding.zero_point), 0};
-    default: return {std::bit_cast<uint32_t>(0.0f), std::bit_cast<uint32_t>(-kInfinity)};
+    case DType::kF32:
+    case DType::kBF16:
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kI4: break;
   }
+  return {std::bit_cast<uint32_t>(0.0f), std::bit_cast<uint32_t>(-kInfinity)};
 }
 
 MaskCodes finite_mask_codes(DType dtype) {
@@ -130,8 +143,14 @@ Status mask_to_float(const Tensor& mask, const void* data, float* to) {
     case DType::kF16: decode_row(mask.dtype, mask.encoding, data, count, to); return ok_status();
     case DType::kU16: expand_mask(mask.encoding, static_cast<const uint16_t*>(data), count, to); return ok_status();
     case DType::kU8: expand_mask(mask.encoding, static_cast<const uint8_t*>(data), count, to); return ok_status();
-    default: return unsupported("a mask of dtype {}", dtype_name(mask.dtype));
+    case DType::kBF16:
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kI4: break;
   }
+  return unsupported("a mask of dtype {}", dtype_name(mask.dtype));
 }
 
 }  // namespace tandem::ir

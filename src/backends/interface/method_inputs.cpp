@@ -1,25 +1,10 @@
 #include "backends/interface/method_inputs.h"
 
-#include <charconv>
-#include <optional>
-
 #include "base/error.h"
 #include "base/format.h"
 
 namespace tandem::ir {
 namespace {
-
-constexpr std::string_view kWindowMask = "window_mask.", kRopeRows = "rope_rows.";
-
-// The number behind the prefix, if the name is made so.
-std::optional<int64_t> number_behind(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return std::nullopt;
-  int64_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, number);
-  if (error != std::errc() || rest != end || number < 1) return std::nullopt;
-  return number;
-}
 
 Status check_indices(const Graph& graph, TensorId id) {
   const Tensor& t = graph.at(id);
@@ -44,9 +29,8 @@ Status check_mask(const Graph& graph, MethodInputs& inputs, MaskInput& mask) {
 
 }  // namespace
 
-std::string window_mask_name(int64_t window) { return str_format("{}{}", kWindowMask, window); }
-std::string rope_rows_name(int64_t limit) { return str_format("{}{}", kRopeRows, limit); }
-bool is_mask_name(std::string_view name) { return name == "mask" || number_behind(name, kWindowMask).has_value(); }
+std::string window_mask_name(int64_t window) { return str_format("window_mask.{}", window); }
+std::string rope_rows_name(int64_t limit) { return str_format("rope_rows.{}", limit); }
 
 Result<MethodInputs> MethodInputs::read(const Graph& graph) {
   MethodInputs inputs;
@@ -54,17 +38,15 @@ Result<MethodInputs> MethodInputs::read(const Graph& graph) {
     const Tensor& t = graph.tensors[i];
     const auto id = static_cast<TensorId>(i);
     if (t.role != TensorRole::kInput) continue;
-    if (t.name == "tokens") {
+    if (t.purpose.kind == PurposeKind::kTokens) {
       inputs.tokens = id;
-    } else if (t.name == "positions") {
+    } else if (t.purpose.kind == PurposeKind::kPositions) {
       inputs.positions = id;
-    } else if (t.name == "mask") {
-      inputs.masks.push_back({id, 0, {}});
-    } else if (const auto window = number_behind(t.name, kWindowMask)) {
-      inputs.masks.push_back({id, *window, {}});
-    } else if (const auto limit = number_behind(t.name, kRopeRows); limit && inputs.rope_rows < 0) {
+    } else if (is_mask(t.purpose)) {
+      inputs.masks.push_back({id, t.purpose.limit, {}});
+    } else if (t.purpose.kind == PurposeKind::kRopeRows && inputs.rope_rows < 0) {
       inputs.rope_rows = id;
-      inputs.rope_limit = *limit;
+      inputs.rope_limit = t.purpose.limit;
     } else {
       return unsupported("method \"{}\" wants the input \"{}\", which this run time does not know; use a newer tandem",
                          graph.name, t.name);

@@ -1,4 +1,5 @@
-// What a method wants to be given, told by its inputs' names, and the filling of them for a call.
+// What a method wants to be given, by the purposes of its inputs (ir/purpose.h), and the filling of them for a call.
+// Their names are
 //
 //   tokens         i32 [N]
 //   positions      i32 [N]; -1 for padding
@@ -39,10 +40,9 @@ struct MethodInputs {
   static Result<MethodInputs> read(const Graph& graph);
 };
 
+// What such inputs are called, for people.
 std::string window_mask_name(int64_t window);
 std::string rope_rows_name(int64_t limit);
-// Whether an input is a mask by its name.
-bool is_mask_name(std::string_view name);
 
 // Tokens of one call: those behind them, up to the method's number, are padding.
 struct CallTokens {

@@ -69,7 +69,7 @@ Result<MethodMemory> MethodMemory::allocate(Program& program) {
       if (is_state) {
         memory.states_[tensor.name] = {tensor, std::move(block), bytes};
       } else {
-        memory.borders_.push_back(std::move(block));
+        memory.io_buffers_.push_back(std::move(block));
       }
     }
     memory.bindings_.push_back(std::move(bindings));

@@ -52,7 +52,7 @@ class MethodMemory {
 
  private:
   std::map<std::string, State> states_;
-  std::vector<std::shared_ptr<uint8_t>> borders_;
+  std::vector<std::shared_ptr<uint8_t>> io_buffers_;
   std::vector<Bindings> bindings_;
   uint64_t total_bytes_ = 0;
 };

@@ -23,11 +23,9 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // A sample does not show the extremes: so much is added to a range that is taken as it was seen, on both sides.
 constexpr float kHeadroom = 0.1f;
 // The score of a masked slot may be anything that its encoding holds; the mask must bring the highest of them to the
-// lowest code of the sum.
+// lowest number of the sum.
 constexpr float kMaskRoom = 1.05f;
 constexpr int kPlotBins = 48;
-
-bool is_cache_row(std::string_view name) { return name.starts_with("k_new.") || name.starts_with("v_new."); }
 
 class Calibrator {
  public:
@@ -99,9 +97,32 @@ class Calibrator {
         return;
       }
       case OpKind::kSplitHeads:
-        if (!is_cache_row(output.name)) return;
+        if (!ir::is_new_rows(output.purpose)) return;
         break;
-      default: break;
+      case OpKind::kEmbedding:
+      case OpKind::kLinear:
+      case OpKind::kRmsNorm:
+      case OpKind::kLayerNorm:
+      case OpKind::kAdd:
+      case OpKind::kMul:
+      case OpKind::kScale:
+      case OpKind::kSilu:
+      case OpKind::kGeluTanh:
+      case OpKind::kSiluMul:
+      case OpKind::kGeluTanhMul:
+      case OpKind::kSoftcap:
+      case OpKind::kRope:
+      case OpKind::kStoreKv:
+      case OpKind::kAttention:
+      case OpKind::kMaskToFloat:
+      case OpKind::kConvert:
+      case OpKind::kMatMul:
+      case OpKind::kAddVector:
+      case OpKind::kConcat:
+      case OpKind::kQuantizedAttention:
+      case OpKind::kSlice:
+      case OpKind::kMaskedSoftmax:
+      case OpKind::kRescore: break;
     }
     observers_.try_emplace(output.name, output.name).first->second.add(values);
   }
@@ -109,14 +130,17 @@ class Calibrator {
   // Every token may come, not only those of the samples.
   Status scan_embedding() {
     const WeightSource& table = *job_.plan.find_weight("embedding");
-    Observer& observer = observers_.try_emplace("embedding.out", "embedding.out").first->second;
+    const auto lookup = std::ranges::find(graph_.ops, OpKind::kEmbedding, &ir::Op::kind);
+    if (lookup == graph_.ops.end()) return internal_error("the graph looks up no embedding");
+    const std::string& output = graph_.at(lookup->outputs[0]).name;
+    Observer& observer = observers_.try_emplace(output, output).first->second;
     const int64_t chunk = std::max<int64_t>((int64_t{1} << 20) / table.cols, 1);
     std::vector<float> values;
     for (int64_t row = 0; row < table.rows; row += chunk) {
       TANDEM_TRY(tell(0, 1));
       const int64_t count = std::min(chunk, table.rows - row);
       values.resize(static_cast<size_t>(count * table.cols));
-      TANDEM_TRY(job_.weights.read_rows("embedding", row, count, values.data()));
+      TANDEM_TRY(job_.weights.read_rows(table.name, row, count, values.data()));
       job_.weights.release_rows(table, row, count);
       observer.add(values);
     }
@@ -136,7 +160,7 @@ class Calibrator {
     RangeOptions options;
     options.dtype = dtype;
     options.symmetric = symmetric;
-    // With 256 codes it pays to clip a little; with 65536 it does not.
+    // With 256 steps it pays to clip a little; with 65536 it does not.
     options.method = dtype == DType::kU8 && !job_.method_given ? RangeMethod::kMse : job_.method;
     TANDEM_ASSIGN(Interval range, observer.choose_range(options));
     if (options.method == RangeMethod::kMinMax) {
@@ -176,9 +200,8 @@ class Calibrator {
     float depth = 0.0f;
     for (const ir::Op& op : graph_.ops) {
       for (const ir::TensorId id : op.outputs) {
-        const std::string& name = graph_.at(id).name;
-        TANDEM_ASSIGN(TensorEncoding e, encoding_of(op, name, table, readers));
-        TANDEM_TRY(table.set(name, std::move(e)));
+        TANDEM_ASSIGN(TensorEncoding e, encoding_of(op, graph_.at(id), table, readers));
+        TANDEM_TRY(table.set(graph_.at(id).name, std::move(e)));
       }
     }
     // The layer that needs most decides; in the others the sum saturates.
@@ -200,8 +223,9 @@ class Calibrator {
     return table;
   }
 
-  Result<TensorEncoding> encoding_of(const ir::Op& op, const std::string& name, const EncodingTable& table,
+  Result<TensorEncoding> encoding_of(const ir::Op& op, const ir::Tensor& output, const EncodingTable& table,
                                      const std::map<std::string, const ir::Op*>& readers) const {
+    const std::string& name = output.name;
     constexpr float kProbabilityScale = 1.0f / 65536.0f;
     switch (op.kind) {
       case OpKind::kSoftmax:
@@ -212,12 +236,36 @@ class Calibrator {
       }
       case OpKind::kAddMask: return from_rows(masked_.at(name), readers.at(name)->attributes.factor);
       case OpKind::kSplitHeads:
-        if (!is_cache_row(name)) return *table.find(graph_.at(op.inputs[0]).name);
+        if (!ir::is_new_rows(output.purpose)) return *table.find(graph_.at(op.inputs[0]).name);
         return from_observer(observers_.at(name), kv_dtype(job_.recipe.kv), true);
       case OpKind::kJoinHeads: return *table.find(graph_.at(op.inputs[0]).name);
       case OpKind::kAppendRows: return *table.find(graph_.at(op.inputs[1]).name);
-      default: return from_observer(observers_.at(name), DType::kU16, false);
+      case OpKind::kEmbedding:
+      case OpKind::kLinear:
+      case OpKind::kRmsNorm:
+      case OpKind::kLayerNorm:
+      case OpKind::kAdd:
+      case OpKind::kMul:
+      case OpKind::kScale:
+      case OpKind::kSilu:
+      case OpKind::kGeluTanh:
+      case OpKind::kSiluMul:
+      case OpKind::kGeluTanhMul:
+      case OpKind::kSoftcap:
+      case OpKind::kRope:
+      case OpKind::kStoreKv:
+      case OpKind::kAttention:
+      case OpKind::kMaskToFloat:
+      case OpKind::kConvert:
+      case OpKind::kMatMul:
+      case OpKind::kAddVector:
+      case OpKind::kConcat:
+      case OpKind::kQuantizedAttention:
+      case OpKind::kSlice:
+      case OpKind::kMaskedSoftmax:
+      case OpKind::kRescore: break;
     }
+    return from_observer(observers_.at(name), DType::kU16, false);
   }
 
   const CalibrationJob& job_;

@@ -181,7 +181,7 @@ class Chooser {
 
 bool leaves_activations_open(const Recipe& recipe, const ModelPlan& plan) {
   return std::ranges::any_of(plan.weights, [&](const WeightSource& weight) {
-    return weight.name != "embedding" && is_open(recipe, weight.name);
+    return weight.purpose.kind != ir::PurposeKind::kEmbedding && is_open(recipe, weight.name);
   });
 }
 

@@ -24,7 +24,9 @@ Result<ir::Encoding> find_logits_encoding(const ModelPlan& plan, const WeightPro
   memory.bindings(0).rows = n;
   TANDEM_ASSIGN(const auto context, program->new_context());
   TANDEM_TRY(context->run(0, memory.bindings(0)));
-  const auto* logits = static_cast<const float*>(memory.find(*program, 0, "logits"));
+  const auto id = program->method(0).find(ir::PurposeKind::kLogits);
+  if (!id) return internal_error("the graph gives no logits");
+  const auto* logits = static_cast<const float*>(memory.bindings(0).data[static_cast<size_t>(*id)]);
   const auto [low, high] = std::minmax_element(logits, logits + n * plan.vocab_size);
   if (!std::isfinite(*low) || !std::isfinite(*high)) return corrupt("the model's logits are not finite");
   const float room = std::max(0.25f * (*high - *low), 1e-3f);

@@ -13,7 +13,7 @@ Status assign_weight_formats(ir::Graph& graph, const PassContext& context) {
     const ir::Tensor& weight = graph.at(op.inputs[1]);
     op.attributes.quantize_input = is_quantized(weight.format);
     if (!op.attributes.quantize_input) continue;
-    const ActivationFormat format = context.recipe.activations_for(linear_layer_name(weight.name));
+    const ActivationFormat format = context.recipe.activations_for(linear_layer_name(weight));
     if (format == ActivationFormat::kAuto) {
       return invalid_argument(
           "activations \"auto\" are chosen when a file is compiled for a CPU: use that file, or a recipe with int8 or "

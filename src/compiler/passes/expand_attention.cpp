@@ -1,5 +1,3 @@
-
-#include <functional>
 #include <map>
 
 #include "backends/interface/method_inputs.h"
@@ -11,12 +9,22 @@ namespace tandem {
 namespace {
 
 using ir::OpKind;
+using ir::PurposeKind;
 using ir::TensorId;
 using Heads = AttentionForm::Heads;
 
-// Names: what belongs to one piece of a tensor is named after the whole tensor, with '@' and the piece behind it
-// ("layers.3.attention.scores@2.cache"), and takes the whole tensor's encoding. Caches and new rows of one KV head are
-// "k_cache.3.2" and "k_new.3.2": they cross the graph's border.
+// What a tensor is called. A piece of a tensor is named after the whole one, with '@' and the piece behind it
+// ("layers.3.attention.scores@2.cache"), and takes the whole tensor's encoding (Tensor::part_of). Caches and new rows
+// of one KV head are inputs and outputs, and have names as such: "k_cache.3.2" and "k_new.3.2".
+struct Label {
+  std::string whole;
+  std::string piece = {};  // "@2.cache"
+
+  Label part(std::string_view what) const {
+    return {whole, str_format("{}{}{}", piece, piece.empty() ? "@" : ".", what)};
+  }
+};
+
 class Expander {
  public:
   Expander(ir::Graph& graph, const AttentionForm& form, bool fold_mask)
@@ -35,7 +43,34 @@ class Expander {
         case OpKind::kStoreKv: break;
         case OpKind::kMaskToFloat: mask_ = op.inputs[0]; break;
         case OpKind::kAttention: expand(op); break;
-        default: graph_.ops.push_back(op); break;
+        case OpKind::kEmbedding:
+        case OpKind::kLinear:
+        case OpKind::kRmsNorm:
+        case OpKind::kLayerNorm:
+        case OpKind::kAdd:
+        case OpKind::kMul:
+        case OpKind::kScale:
+        case OpKind::kSilu:
+        case OpKind::kGeluTanh:
+        case OpKind::kSiluMul:
+        case OpKind::kGeluTanhMul:
+        case OpKind::kSoftcap:
+        case OpKind::kRopeTable:
+        case OpKind::kRope:
+        case OpKind::kConvert:
+        case OpKind::kSplitHeads:
+        case OpKind::kJoinHeads:
+        case OpKind::kAppendRows:
+        case OpKind::kMatMul:
+        case OpKind::kAddMask:
+        case OpKind::kSoftmax:
+        case OpKind::kSigmoid:
+        case OpKind::kAddVector:
+        case OpKind::kConcat:
+        case OpKind::kQuantizedAttention:
+        case OpKind::kSlice:
+        case OpKind::kMaskedSoftmax:
+        case OpKind::kRescore: graph_.ops.push_back(op); break;
       }
     }
     if (mask_ >= 0) graph_.at(mask_).shape = {graph_.tokens, graph_.context + graph_.tokens};
@@ -58,27 +93,35 @@ class Expander {
     KvRows k, v;
   };
 
-  TensorId add(OpKind kind, std::vector<TensorId> inputs, const std::string& name, std::vector<int64_t> shape,
+  // Of the layer that is being expanded.
+  Label label(std::string_view part, const std::string& piece = {}) const {
+    return {str_format("layers.{}.attention.{}", layer_, part), piece};
+  }
+
+  TensorId add(OpKind kind, std::vector<TensorId> inputs, const Label& label, std::vector<int64_t> shape,
                const ir::OpAttributes& attributes = {}) {
-    const TensorId out = graph_.add({.name = name, .shape = std::move(shape)});
+    const TensorId out = graph_.add({.name = label.whole + label.piece,
+                                     .shape = std::move(shape),
+                                     .purpose = {.layer = layer_},
+                                     .part_of = label.piece.empty() ? std::string() : label.whole});
     graph_.ops.push_back({kind, std::move(inputs), {out}, attributes});
     return out;
   }
 
-  TensorId slice(TensorId whole, int32_t axis, int64_t begin, int64_t length, const std::string& name) {
+  TensorId slice(TensorId whole, int32_t axis, int64_t begin, int64_t length, const Label& label) {
     std::vector<int64_t> shape = graph_.at(whole).shape;
     shape[static_cast<size_t>(axis)] = length;
     ir::OpAttributes attributes;
     attributes.axis = axis;
     attributes.begin = begin;
-    return add(OpKind::kSlice, {whole}, name, std::move(shape), attributes);
+    return add(OpKind::kSlice, {whole}, label, std::move(shape), attributes);
   }
 
   // The columns of one head of `id`. Norms and rotations of heads are done head by head, on the columns of what they
   // read; projections stay whole, so that all methods multiply with the same matrices.
   TensorId head_of(TensorId id, int64_t head, int64_t size) {
     if (const auto it = heads_.find({id, head}); it != heads_.end()) return it->second;
-    const std::string name = str_format("{}@{}", graph_.at(id).name, head);
+    const Label label = Label{graph_.at(id).name}.part(std::to_string(head));
     const ir::Op* op = writer_[static_cast<size_t>(id)];
     const bool by_head = op != nullptr && (op->kind == OpKind::kRope ||
                                            (op->kind == OpKind::kRmsNorm && graph_.at(op->inputs[1]).shape[0] == size));
@@ -86,36 +129,46 @@ class Expander {
     if (by_head) {
       std::vector<TensorId> inputs = op->inputs;
       inputs[0] = head_of(op->inputs[0], head, size);
-      out = add(op->kind, std::move(inputs), name, {graph_.tokens, size}, op->attributes);
+      out = add(op->kind, std::move(inputs), label, {graph_.tokens, size}, op->attributes);
     } else {
-      out = slice(id, 1, head * size, size, name);
+      out = slice(id, 1, head * size, size, label);
     }
     return heads_[{id, head}] = out;
   }
 
-  TensorId split_heads(TensorId rows, const std::string& name, int64_t size) {
-    return add(OpKind::kSplitHeads, {rows}, name, {graph_.at(rows).shape[1] / size, graph_.tokens, size},
+  TensorId split_heads(TensorId rows, const Label& label, int64_t size) {
+    return add(OpKind::kSplitHeads, {rows}, label, {graph_.at(rows).shape[1] / size, graph_.tokens, size},
                {.head_dim = size});
   }
 
   // The new rows of one KV head, or of all (-1).
-  TensorId new_rows(TensorId cache, int64_t head, const std::string& name, int64_t size) {
+  TensorId new_rows(TensorId cache, int64_t head, const std::string& all_heads, int64_t size) {
     const TensorId rows = stored_.at(cache);
-    if (form_.heads == Heads::kTogether) return split_heads(rows, name, size);
-    if (form_.heads == Heads::kPerQueryHead) return split_heads(head_of(rows, head, size), name, size);
+    if (form_.heads == Heads::kTogether) return split_heads(rows, {all_heads}, size);
+    const Label one_head = {str_format("{}.{}", all_heads, head)};
+    if (form_.heads == Heads::kPerQueryHead) return split_heads(head_of(rows, head, size), one_head, size);
     // One change of encoding for all heads, then their slices.
     if (!whole_rows_.contains(cache)) {
-      whole_rows_[cache] = split_heads(rows, name.substr(0, name.rfind('.')) + "@all", size);
+      const TensorId whole = split_heads(rows, Label{all_heads}.part("all"), size);
+      graph_.at(whole).purpose = rows_purpose(cache, PurposeKind::kNewKeys, PurposeKind::kNewValues, -1);
+      whole_rows_[cache] = whole;
     }
-    return slice(whole_rows_[cache], 0, head, 1, name);
+    return slice(whole_rows_[cache], 0, head, 1, one_head);
+  }
+
+  // What holds rows of the keys, or of the values, that `cache` is for.
+  ir::Purpose rows_purpose(TensorId cache, PurposeKind keys, PurposeKind values, int64_t head) const {
+    return {.kind = ir::is_keys(graph_.at(cache).purpose) ? keys : values,
+            .layer = layer_,
+            .kv_head = static_cast<int32_t>(head)};
   }
 
   KvRows kv_rows(TensorId cache, int64_t head, bool apart, int64_t size) {
     if (const auto it = kv_rows_.find({cache, head}); it != kv_rows_.end()) return it->second;
     const bool together = form_.heads == Heads::kTogether;
     const std::string part = together ? "" : str_format(".{}", head);
-    // "k_cache.3" gives "k_new.3" and "k_all.3".
-    const std::string name = graph_.at(cache).name, letter = name.substr(0, 1), layer = name.substr(name.find('.'));
+    const char letter = ir::is_keys(graph_.at(cache).purpose) ? 'k' : 'v';
+    const int64_t kv_head = together ? -1 : head;
     KvRows rows;
     rows.cache = cache;
     if (!together) {
@@ -123,14 +176,17 @@ class Expander {
       state.name += part;
       state.role = ir::TensorRole::kState;
       state.shape[0] = 1;
+      state.purpose.kv_head = static_cast<int32_t>(kv_head);
       rows.cache = graph_.add(std::move(state));
       graph_.at(cache).role = ir::TensorRole::kActivation;  // Nobody reads it any more, and it goes.
     }
-    rows.added = new_rows(cache, head, letter + "_new" + layer + part, size);
+    rows.added = new_rows(cache, head, str_format("{}_new.{}", letter, layer_), size);
     graph_.at(rows.added).role = ir::TensorRole::kOutput;
+    graph_.at(rows.added).purpose = rows_purpose(cache, PurposeKind::kNewKeys, PurposeKind::kNewValues, kv_head);
     if (!apart) {
-      rows.all = add(OpKind::kAppendRows, {rows.cache, rows.added}, letter + "_all" + layer + part,
+      rows.all = add(OpKind::kAppendRows, {rows.cache, rows.added}, {str_format("{}_all.{}{}", letter, layer_, part)},
                      {graph_.at(rows.cache).shape[0], graph_.context + graph_.tokens, size});
+      graph_.at(rows.all).purpose = rows_purpose(cache, PurposeKind::kAllKeys, PurposeKind::kAllValues, kv_head);
     }
     return kv_rows_[{cache, head}] = rows;
   }
@@ -142,22 +198,22 @@ class Expander {
     if (const auto it = window_masks_.find(window); it != window_masks_.end()) return it->second;
     return window_masks_[window] = graph_.add({.name = name,
                                                .role = ir::TensorRole::kInput,
-                                               .shape = {graph_.tokens, graph_.context + graph_.tokens}});
+                                               .shape = {graph_.tokens, graph_.context + graph_.tokens},
+                                               .purpose = {.kind = PurposeKind::kWindowMask, .limit = window}});
   }
 
-  Piece make_piece(const ir::Op& op, int64_t index, const std::string& q_name) {
+  Piece make_piece(const ir::Op& op, int64_t index) {
     const int64_t size = op.attributes.head_dim, heads = graph_.at(op.inputs[0]).shape[1] / size;
     const int64_t group = heads / graph_.at(op.inputs[1]).shape[0];
     Piece piece;
     if (form_.heads != Heads::kTogether) piece.suffix = str_format("@{}", index);
+    const Label whole = label("q.heads"), part = label("q.heads", piece.suffix);
     switch (form_.heads) {
-      case Heads::kTogether: piece.q = split_heads(op.inputs[0], q_name, size); break;
-      case Heads::kPerQueryHead:
-        piece.q = split_heads(head_of(op.inputs[0], index, size), q_name + piece.suffix, size);
-        break;
+      case Heads::kTogether: piece.q = split_heads(op.inputs[0], whole, size); break;
+      case Heads::kPerQueryHead: piece.q = split_heads(head_of(op.inputs[0], index, size), part, size); break;
       case Heads::kPerKvHead:
-        if (whole_q_.first != op.inputs[0]) whole_q_ = {op.inputs[0], split_heads(op.inputs[0], q_name, size)};
-        piece.q = slice(whole_q_.second, 0, index * group, group, q_name + piece.suffix);
+        if (whole_q_.first != op.inputs[0]) whole_q_ = {op.inputs[0], split_heads(op.inputs[0], whole, size)};
+        piece.q = slice(whole_q_.second, 0, index * group, group, part);
         break;
     }
     const int64_t kv_head = form_.heads == Heads::kPerQueryHead ? index / group : index;
@@ -167,70 +223,67 @@ class Expander {
   }
 
   // q * k, for all that the call can see.
-  TensorId scores_of(const Piece& piece, const std::string& name) {
+  TensorId scores_of(const Piece& piece) {
+    const Label scores = label("scores", piece.suffix);
     const int64_t heads = graph_.at(piece.q).shape[0], tokens = graph_.tokens, seen = graph_.context + tokens;
     const ir::OpAttributes transposed = {.transpose_b = true};
-    if (piece.k.all >= 0) return add(OpKind::kMatMul, {piece.q, piece.k.all}, name, {heads, tokens, seen}, transposed);
-    const std::string part = piece.suffix.empty() ? name + "@" : name + ".";
-    const TensorId cached =
-        add(OpKind::kMatMul, {piece.q, piece.k.cache}, part + "cache", {heads, tokens, graph_.context}, transposed);
+    if (piece.k.all >= 0)
+      return add(OpKind::kMatMul, {piece.q, piece.k.all}, scores, {heads, tokens, seen}, transposed);
+    const TensorId cached = add(OpKind::kMatMul, {piece.q, piece.k.cache}, scores.part("cache"),
+                                {heads, tokens, graph_.context}, transposed);
     const TensorId own =
-        add(OpKind::kMatMul, {piece.q, piece.k.added}, part + "own", {heads, tokens, tokens}, transposed);
-    return add(OpKind::kConcat, {cached, own}, name, {heads, tokens, seen});
+        add(OpKind::kMatMul, {piece.q, piece.k.added}, scores.part("own"), {heads, tokens, tokens}, transposed);
+    return add(OpKind::kConcat, {cached, own}, scores, {heads, tokens, seen});
   }
 
-  TensorId mixed_of(const Piece& piece, TensorId probabilities, const std::string& p_name, const std::string& name) {
+  TensorId mixed_of(const Piece& piece, TensorId probabilities) {
+    const Label mixed = label("mixed.heads", piece.suffix), seen = label("probabilities", piece.suffix);
     const int64_t heads = graph_.at(piece.q).shape[0], tokens = graph_.tokens, size = graph_.at(piece.q).shape[2];
-    if (piece.v.all >= 0) return add(OpKind::kMatMul, {probabilities, piece.v.all}, name, {heads, tokens, size});
-    const char* dot = piece.suffix.empty() ? "@" : ".";
-    const TensorId old_p = slice(probabilities, 2, 0, graph_.context, p_name + dot + "cache");
-    const TensorId own_p = slice(probabilities, 2, graph_.context, tokens, p_name + dot + "own");
-    const TensorId cached = add(OpKind::kMatMul, {old_p, piece.v.cache}, name + dot + "cache", {heads, tokens, size});
-    const TensorId own = add(OpKind::kMatMul, {own_p, piece.v.added}, name + dot + "own", {heads, tokens, size});
-    return add(OpKind::kAdd, {cached, own}, name, {heads, tokens, size});
+    if (piece.v.all >= 0) return add(OpKind::kMatMul, {probabilities, piece.v.all}, mixed, {heads, tokens, size});
+    const TensorId old_p = slice(probabilities, 2, 0, graph_.context, seen.part("cache"));
+    const TensorId own_p = slice(probabilities, 2, graph_.context, tokens, seen.part("own"));
+    const TensorId cached = add(OpKind::kMatMul, {old_p, piece.v.cache}, mixed.part("cache"), {heads, tokens, size});
+    const TensorId own = add(OpKind::kMatMul, {own_p, piece.v.added}, mixed.part("own"), {heads, tokens, size});
+    return add(OpKind::kAdd, {cached, own}, mixed, {heads, tokens, size});
   }
 
   // Softmax of the scores, times the values: [heads, tokens, size].
-  TensorId attend(const Piece& piece, const ir::OpAttributes& a, const std::function<std::string(const char*)>& named) {
+  TensorId attend(const Piece& piece, const ir::OpAttributes& a) {
     const std::string& suffix = piece.suffix;
-    TensorId scores = scores_of(piece, named("scores") + suffix);
+    TensorId scores = scores_of(piece);
     const std::vector<int64_t> shape = graph_.at(scores).shape;
     if (a.softcap > 0.0f) {
       // Softmax multiplies by the factor: cap * tanh(factor * s / cap) is factor times this.
-      scores = add(OpKind::kSoftcap, {scores}, named("capped") + suffix, shape, {.factor = a.softcap / a.factor});
+      scores = add(OpKind::kSoftcap, {scores}, label("capped", suffix), shape, {.factor = a.softcap / a.factor});
     }
     const TensorId mask = mask_for(a.window);
-    const std::string p_name = named("probabilities") + suffix;
     TensorId probabilities = -1;
     if (fold_mask_) {
-      probabilities = add(OpKind::kMaskedSoftmax, {scores, mask}, p_name, shape, {.factor = a.factor});
+      probabilities =
+          add(OpKind::kMaskedSoftmax, {scores, mask}, label("probabilities", suffix), shape, {.factor = a.factor});
     } else {
-      const TensorId masked = add(OpKind::kAddMask, {scores, mask}, named("masked") + suffix, shape);
-      probabilities = add(OpKind::kSoftmax, {masked}, p_name, shape, {.factor = a.factor});
+      const TensorId masked = add(OpKind::kAddMask, {scores, mask}, label("masked", suffix), shape);
+      probabilities = add(OpKind::kSoftmax, {masked}, label("probabilities", suffix), shape, {.factor = a.factor});
     }
-    return mixed_of(piece, probabilities, p_name, named("mixed.heads") + suffix);
+    return mixed_of(piece, probabilities);
   }
 
   void expand(const ir::Op& op) {
-    const std::string mixed = graph_.at(op.outputs[0]).name;  // "layers.3.attention.mixed"
-    const auto named = [&](const char* part) {
-      std::string name = mixed;
-      return name.replace(name.rfind("mixed"), 5, part);
-    };
+    layer_ = graph_.at(op.outputs[0]).purpose.layer;
     const int64_t size = op.attributes.head_dim, heads = graph_.at(op.inputs[0]).shape[1] / size;
     const int64_t pieces = form_.heads == Heads::kTogether       ? 1
                            : form_.heads == Heads::kPerQueryHead ? heads
                                                                  : graph_.at(op.inputs[1]).shape[0];
     std::vector<TensorId> parts;
     for (int64_t i = 0; i < pieces; ++i) {
-      const Piece piece = make_piece(op, i, named("q.heads"));
-      const TensorId out = attend(piece, op.attributes, named);
+      const Piece piece = make_piece(op, i);
+      const TensorId out = attend(piece, op.attributes);
       if (pieces == 1) {
         graph_.ops.push_back({OpKind::kJoinHeads, {out}, {op.outputs[0]}, {}});
         return;
       }
-      parts.push_back(
-          add(OpKind::kJoinHeads, {out}, mixed + piece.suffix, {graph_.tokens, graph_.at(out).shape[0] * size}));
+      parts.push_back(add(OpKind::kJoinHeads, {out}, label("mixed", piece.suffix),
+                          {graph_.tokens, graph_.at(out).shape[0] * size}));
     }
     graph_.ops.push_back({OpKind::kConcat, std::move(parts), op.outputs, {}});
   }
@@ -255,6 +308,7 @@ class Expander {
   ir::Graph& graph_;
   const AttentionForm form_;
   const bool fold_mask_;
+  int32_t layer_ = -1;  // Whose attention is being expanded.
   std::vector<ir::Op> old_;
   std::vector<const ir::Op*> writer_;    // By TensorId: the op of old_ that writes it.
   std::map<TensorId, TensorId> stored_;  // By cache: what is stored there.

@@ -10,7 +10,8 @@ Status expand_silu(ir::Graph& graph, const PassContext&) {
       continue;
     }
     const ir::TensorId x = op.inputs[0], out = op.outputs[0];
-    const ir::TensorId sigmoid = graph.add({.name = graph.at(out).name + ".sigmoid", .shape = graph.at(out).shape});
+    const ir::TensorId sigmoid = graph.add(
+        {.name = graph.at(out).name + ".sigmoid", .shape = graph.at(out).shape, .purpose = graph.at(out).purpose});
     ops.push_back({ir::OpKind::kSigmoid, {x}, {sigmoid}, {}});
     ops.push_back({ir::OpKind::kMul, {x, sigmoid}, {out}, {}});
   }

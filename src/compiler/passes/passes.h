@@ -40,8 +40,10 @@ inline void set_weight_format(ir::Tensor& weight, const WeightSpec& spec) {
   weight.block = spec.format == WeightFormat::kLpbq4 ? spec.block : 0;
 }
 
-// What recipes call the linear layer with this weight: a shared table that is multiplied with is the head.
-inline std::string_view linear_layer_name(std::string_view weight) { return weight == "embedding" ? "head" : weight; }
+// What recipes call the linear layer with this weight: a shared table that is multiplied with is the LM head.
+inline std::string_view linear_layer_name(const ir::Tensor& weight) {
+  return weight.purpose.kind == ir::PurposeKind::kEmbedding ? "head" : std::string_view(weight.name);
+}
 
 // A model with tied embeddings whose embedding and head have one format keeps one copy of them.
 Status share_tied_lm_head(ir::Graph& graph, const PassContext& context);
@@ -70,7 +72,7 @@ Status expand_attention(ir::Graph& graph, const PassContext& context);
 Status resolve_outputs(ir::Graph& graph, const PassContext& context);
 // The embedding is marked for the CPU (form.embedding_on_host).
 Status place_embedding(ir::Graph& graph, const PassContext& context);
-// Activations, borders and caches get their dtypes and encodings (form.numbers).
+// Activations, inputs, outputs and caches get their dtypes and encodings (form.numbers).
 Status set_encodings(ir::Graph& graph, const PassContext& context);
 // The largest logits of a head in few bits are computed again by the CPU (recipe.rescore).
 Status rescore_logits(ir::Graph& graph, const PassContext& context);

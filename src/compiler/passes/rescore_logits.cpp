@@ -18,7 +18,7 @@ Status rescore_logits(ir::Graph& graph, const PassContext& context) {
   const int64_t candidates = context.recipe.rescore.value_or(0);
   // Calibration sees the logits of the float model.
   if (candidates == 0 || context.form->numbers != StaticForm::Numbers::kEncoded) return ok_status();
-  const auto logits = graph.find("logits"), table = graph.find("embedding");
+  const auto logits = graph.find(ir::PurposeKind::kLogits), table = graph.find(ir::PurposeKind::kEmbedding);
   if (!logits || !table) return internal_error("the graph has no logits, or no embedding to rescore them with");
   ir::Op rescore = {ir::OpKind::kRescore, {}, {*logits}, {.on_host = true, .candidates = candidates}};
   rescore.attributes.candidates = std::min(candidates, graph.at(*logits).shape[1]);
@@ -38,6 +38,7 @@ Status rescore_logits(ir::Graph& graph, const PassContext& context) {
   ir::Tensor coarse = graph.at(*logits);
   coarse.name = "head.coarse";
   coarse.role = ir::TensorRole::kActivation;
+  coarse.purpose = {.kind = ir::PurposeKind::kLmHead};
   const ir::TensorId coarse_id = graph.add(std::move(coarse));
   writer_of(graph, *logits)->outputs[0] = coarse_id;
   rescore.inputs = {coarse_id, x, *table};

@@ -1,12 +1,6 @@
 #include "compiler/passes/passes.h"
 
 namespace tandem {
-namespace {
-
-bool is_trace(const std::string& name) { return name.starts_with("layers.") && name.ends_with(".mlp.residual"); }
-
-}  // namespace
-
 Status resolve_outputs(ir::Graph& graph, const PassContext& context) {
   // What the conversion would have done, every op of a fixed graph does: it rounds to what its output can hold.
   for (size_t i = 0; i < graph.ops.size(); ++i) {
@@ -22,7 +16,7 @@ Status resolve_outputs(ir::Graph& graph, const PassContext& context) {
   }
   if (context.form->trace) {
     for (ir::Tensor& tensor : graph.tensors) {
-      if (is_trace(tensor.name)) tensor.role = ir::TensorRole::kOutput;
+      if (tensor.purpose.kind == ir::PurposeKind::kHidden) tensor.role = ir::TensorRole::kOutput;
     }
   }
   graph.remove_unused_tensors();

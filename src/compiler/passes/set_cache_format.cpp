@@ -20,8 +20,11 @@ Status set_cache_format(ir::Graph& graph, const PassContext& context) {
                          cache.shape[2], kMaxByteHead);
     }
     cache.encoding = {ir::EncodingKind::kDynamicPerRow, 1.0f, 0};
-    ir::Tensor beside = {
-        .name = cache.name + ".scales", .role = ir::TensorRole::kState, .shape = {cache.shape[0], cache.shape[1], 2}};
+    ir::Tensor beside = {.name = cache.name + ".scales",
+                         .role = ir::TensorRole::kState,
+                         .shape = {cache.shape[0], cache.shape[1], 2},
+                         .purpose = cache.purpose};
+    beside.purpose.kind = ir::is_keys(cache.purpose) ? ir::PurposeKind::kKeyScales : ir::PurposeKind::kValueScales;
     scales[static_cast<ir::TensorId>(i)] = graph.add(std::move(beside));
   }
   for (ir::Op& op : graph.ops) {

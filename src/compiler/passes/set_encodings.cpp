@@ -1,40 +1,38 @@
-#include "backends/interface/method_inputs.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "compiler/passes/passes.h"
-#include "weights/sliced_weights.h"
 
 namespace tandem {
 namespace {
 
-// The table's name for a cache is that of the rows that are written to it, and all masks are one. Pieces of a tensor
-// have the whole tensor's encoding (expand_attention.cpp names them).
+bool is_kv(const ir::Tensor& tensor) { return ir::is_keys(tensor.purpose) || ir::is_values(tensor.purpose); }
+
+// Whose entry of the table a tensor takes. A cache has that of the rows that are written to it, and all heads of a
+// layer have one; all masks are one. Pieces of a tensor have the whole tensor's.
 std::string table_name(const ir::Tensor& tensor) {
-  std::string name = tensor.name;
-  if (tensor.role == ir::TensorRole::kInput && ir::is_mask_name(name)) return "mask";
-  if (tensor.role == ir::TensorRole::kState) name.replace(name.find("_cache"), 6, "_new");
-  name.resize(std::min(name.find('@'), name.size()));
-  const bool is_kv = name.starts_with("k_") || name.starts_with("v_");
-  const size_t layer = name.find('.'), head = is_kv ? name.find('.', layer + 1) : std::string::npos;
-  if (head != std::string::npos) name.resize(head);  // "k_new.3.0" is a part of "k_new.3".
-  return name;
+  const ir::Purpose& purpose = tensor.purpose;
+  if (ir::is_mask(purpose)) return "mask";
+  if (is_kv(tensor)) {
+    const bool is_all = purpose.kind == ir::PurposeKind::kAllKeys || purpose.kind == ir::PurposeKind::kAllValues;
+    return str_format("{}_{}.{}", ir::is_keys(purpose) ? 'k' : 'v', is_all ? "all" : "new", purpose.layer);
+  }
+  return tensor.part_of.empty() ? tensor.name : tensor.part_of;
 }
 
 // Encodings may come from a file that somebody made for another compile, or by hand.
-Status check_encoding(std::string_view name, const TensorEncoding& e, KvFormat kv) {
-  const bool is_kv = name.starts_with("k_") || name.starts_with("v_");
-  if (!is_kv && e.dtype != DType::kU16) {
+Status check_encoding(const ir::Tensor& tensor, std::string_view name, const TensorEncoding& e, KvFormat kv) {
+  if (!is_kv(tensor) && e.dtype != DType::kU16) {
     return invalid_argument("the encodings have \"{}\" in {}, and all but keys and values are u16", name,
                             dtype_name(e.dtype));
   }
-  if (is_kv && e.dtype != kv_dtype(kv)) {
+  if (is_kv(tensor) && e.dtype != kv_dtype(kv)) {
     return invalid_argument("the encodings have keys and values (\"{}\") in {}, not {}; use --kv {}, or calibrate anew",
                             name, dtype_name(e.dtype), kv_format_name(kv), dtype_name(e.dtype));
   }
-  // The NPU's product of 16-bit with 8-bit numbers is exact around the middle code only.
+  // The NPU's product of 16-bit with 8-bit numbers is exact around the middle only.
   if (e.dtype == DType::kU8 && e.encoding.zero_point != 128) {
-    return invalid_argument(
-        "the encodings have \"{}\" around code {}, and keys and values in u8 need 128; calibrate anew", name,
-        e.encoding.zero_point);
+    return invalid_argument("the encodings have \"{}\" around {}, and keys and values in u8 need 128; calibrate anew",
+                            name, e.encoding.zero_point);
   }
   return ok_status();
 }
@@ -50,7 +48,7 @@ Status encode_tensor(ir::Tensor& tensor, const StaticForm& form, KvFormat kv) {
     return invalid_argument("the encodings have no entry for \"{}\"; calibrate this model anew, without --encodings",
                             tensor.name);
   }
-  TANDEM_TRY(check_encoding(name, *found, kv));
+  TANDEM_TRY(check_encoding(tensor, name, *found, kv));
   tensor.dtype = found->dtype;
   tensor.encoding = found->encoding;
   return ok_status();
@@ -64,10 +62,11 @@ Status set_encodings(ir::Graph& graph, const PassContext& context) {
   for (ir::Tensor& tensor : graph.tensors) {
     switch (tensor.role) {
       case ir::TensorRole::kVector: break;
-      case ir::TensorRole::kWeight:
-        set_weight_format(tensor, context.recipe.spec_for(parse_slice(tensor.name).whole));
-        break;
-      default:
+      case ir::TensorRole::kWeight: set_weight_format(tensor, context.recipe.spec_for(tensor.name)); break;
+      case ir::TensorRole::kActivation:
+      case ir::TensorRole::kInput:
+      case ir::TensorRole::kOutput:
+      case ir::TensorRole::kState:
         if (tensor.dtype != DType::kI32) TANDEM_TRY(encode_tensor(tensor, form, context.recipe.kv));
         break;
     }

@@ -4,7 +4,7 @@
 namespace tandem {
 namespace {
 
-// What the lowest code of an integer mask would add to a score. Back ends take it for -infinity where they can; one
+// What the lowest number of an integer mask would add to a score. Back ends take it for -infinity where they can; one
 // that adds it as it is needs it to drown any real difference of scores and still leave fine steps near 0.
 constexpr float kMaskDepth = 100.0f;
 
@@ -12,13 +12,13 @@ constexpr float kMaskDepth = 100.0f;
 
 Status set_io_dtypes(ir::Graph& graph, const PassContext& context) {
   for (ir::Tensor& tensor : graph.tensors) {
-    if (tensor.name == "mask" && tensor.role == ir::TensorRole::kInput) {
+    if (tensor.purpose.kind == ir::PurposeKind::kMask) {
       tensor.dtype = context.recipe.mask;
       if (!dtype_is_float(tensor.dtype)) {
         const auto top = static_cast<int32_t>(dtype_max(tensor.dtype));
         tensor.encoding = {ir::EncodingKind::kPerTensor, kMaskDepth / static_cast<float>(top), top};
       }
-    } else if (tensor.name == "logits" && tensor.role == ir::TensorRole::kOutput) {
+    } else if (tensor.purpose.kind == ir::PurposeKind::kLogits) {
       tensor.dtype = context.recipe.logits;
       if (!dtype_is_float(tensor.dtype)) {
         if (context.logits_encoding.kind != ir::EncodingKind::kPerTensor) {

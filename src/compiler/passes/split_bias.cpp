@@ -10,8 +10,9 @@ Status split_bias(ir::Graph& graph, const PassContext&) {
       continue;
     }
     const ir::TensorId out = op.outputs[0], bias = op.inputs[2];
-    const ir::TensorId product =
-        graph.add({.name = graph.at(op.inputs[1]).name + ".product", .shape = graph.at(out).shape});
+    const ir::TensorId product = graph.add({.name = graph.at(op.inputs[1]).name + ".product",
+                                            .shape = graph.at(out).shape,
+                                            .purpose = graph.at(out).purpose});
     ops.push_back({ir::OpKind::kLinear, {op.inputs[0], op.inputs[1]}, {product}, op.attributes});
     ops.push_back({ir::OpKind::kAddVector, {product, bias}, {out}, {}});
   }

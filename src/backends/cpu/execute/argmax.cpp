@@ -31,7 +31,7 @@ bool may_follow(OpKind kind) { return kind == OpKind::kScale || kind == OpKind::
 }  // namespace
 
 // Ops that treat each logit on its own may follow the matrix, up to the one output; anything else needs the row.
-void find_head(MethodPlan& plan) {
+void find_lm_head(MethodPlan& plan) {
   const ir::Graph& graph = *plan.graph;
   size_t head = graph.ops.size();
   while (head > 0 && may_follow(graph.ops[head - 1].kind)) --head;
@@ -49,10 +49,10 @@ void find_head(MethodPlan& plan) {
     if (!keeps) behind.push_back(static_cast<uint32_t>(i));
   }
   const ir::Tensor& logits = graph.at(last);
-  if (logits.role != TensorRole::kOutput || logits.name != "logits") return;
+  if (logits.role != TensorRole::kOutput || logits.purpose.kind != ir::PurposeKind::kLogits) return;
   if (logits.shape.back() > std::numeric_limits<int32_t>::max()) return;
   plan.lm_head_step = step - plan.steps.begin();
-  plan.head_ops = std::move(behind);
+  plan.lm_head_ops = std::move(behind);
   plan.scratch = std::max(plan.scratch, plan.linear_scratch + uint64_t{kHeadRows} * sizeof(float));
 }
 
@@ -71,13 +71,41 @@ int32_t StepRunner::argmax_token(Rows rows) {
       const int64_t to = std::min(begin + kHeadPanels, end), first = begin * kPanelRows;
       const int64_t count = std::min(to * kPanelRows, matrix.rows) - first;
       linear_panels(head, begin, to, rows, input, thread, y, count);
-      for (const uint32_t index : plan_.head_ops) {
+      for (const uint32_t index : plan_.lm_head_ops) {
         const Op& op = graph_.ops[index];
         const ir::Tensor& out = graph_.at(op.outputs[0]);
         switch (op.kind) {
           case OpKind::kScale: kernels_.scale(y, op.attributes.factor, count, y); break;
           case OpKind::kSoftcap: kernels_.softcap(y, op.attributes.factor, count, y); break;
-          default: ir::round_row(out.dtype, out.encoding, y, count); break;
+          case OpKind::kConvert: ir::round_row(out.dtype, out.encoding, y, count); break;
+          case OpKind::kEmbedding:
+          case OpKind::kLinear:
+          case OpKind::kRmsNorm:
+          case OpKind::kLayerNorm:
+          case OpKind::kAdd:
+          case OpKind::kMul:
+          case OpKind::kSilu:
+          case OpKind::kGeluTanh:
+          case OpKind::kSiluMul:
+          case OpKind::kGeluTanhMul:
+          case OpKind::kRopeTable:
+          case OpKind::kRope:
+          case OpKind::kStoreKv:
+          case OpKind::kAttention:
+          case OpKind::kMaskToFloat:
+          case OpKind::kSplitHeads:
+          case OpKind::kJoinHeads:
+          case OpKind::kAppendRows:
+          case OpKind::kMatMul:
+          case OpKind::kAddMask:
+          case OpKind::kSoftmax:
+          case OpKind::kSigmoid:
+          case OpKind::kAddVector:
+          case OpKind::kConcat:
+          case OpKind::kQuantizedAttention:
+          case OpKind::kSlice:
+          case OpKind::kMaskedSoftmax:
+          case OpKind::kRescore: break;  // find_lm_head() lets none of them through.
         }
       }
       const int64_t place = kernels_.argmax(y, count);

@@ -1,6 +1,7 @@
 #include "backends/cpu/execute/check_ops.h"
 
 #include "base/error.h"
+#include "ir/op_table.h"
 
 namespace tandem::cpu {
 namespace {
@@ -18,7 +19,7 @@ Status not_float(const ir::Graph& graph, const Tensor& t) {
 
 Status check_ops(const ir::Graph& graph) {
   for (const ir::Op& op : graph.ops) {
-    if (op.kind > OpKind::kConvert && !is_attention(op.kind)) {
+    if (!op_info(op.kind).is_dynamic()) {
       return unsupported("method \"{}\" has the op {}, which the CPU does not run; compile it with --target cpu",
                          graph.name, op_kind_name(op.kind));
     }

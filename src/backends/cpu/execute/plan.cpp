@@ -8,6 +8,7 @@
 #include "backends/cpu/execute/int16_linear.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "ir/op_table.h"
 
 namespace tandem::cpu {
 namespace {
@@ -27,24 +28,24 @@ class Planner {
   Planner(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels)
       : graph_(graph), artifact_(artifact), kernels_(kernels) {
     plan_.graph = &graph;
-    plan_.places.resize(graph.tensors.size());
+    plan_.buffers.resize(graph.tensors.size());
     plan_.matrices.resize(graph.tensors.size());
   }
 
   Result<MethodPlan> run() {
     TANDEM_TRY(check_ops(graph_));
     TANDEM_TRY(find_keys());
-    TANDEM_TRY(place_outside());
-    place_aliases();
+    TANDEM_TRY(bind_outside());
+    alias_buffers();
     group_ops();
-    TANDEM_TRY(place_activations());
+    TANDEM_TRY(allocate_activations());
     TANDEM_TRY(add_scratch());
-    find_head(plan_);
+    find_lm_head(plan_);
     return std::move(plan_);
   }
 
  private:
-  Place& place(TensorId id) { return plan_.places[static_cast<size_t>(id)]; }
+  Buffer& buffer(TensorId id) { return plan_.buffers[static_cast<size_t>(id)]; }
 
   Status find_keys() {
     plan_.is_keys.assign(graph_.tensors.size(), false);
@@ -66,17 +67,17 @@ class Planner {
     return ok_status();
   }
 
-  Status place_outside() {
+  Status bind_outside() {
     for (size_t i = 0; i < graph_.tensors.size(); ++i) {
       const Tensor& t = graph_.tensors[i];
-      Place& p = plan_.places[i];
+      Buffer& p = plan_.buffers[i];
       switch (t.role) {
         case TensorRole::kInput:
         case TensorRole::kOutput:
         case TensorRole::kState:
-          p.kind = Place::Kind::kBinding;
+          p.kind = Buffer::Kind::kBinding;
           p.binding = static_cast<TensorId>(i);
-          if (t.role == TensorRole::kInput && t.name == "positions" && t.dtype == DType::kI32 &&
+          if (t.purpose.kind == ir::PurposeKind::kPositions && t.dtype == DType::kI32 &&
               t.shape == std::vector<int64_t>{graph_.tokens}) {
             plan_.positions = p.binding;
           }
@@ -84,7 +85,7 @@ class Planner {
         case TensorRole::kVector: {
           const VectorEntry* entry = artifact_.find_vector(t.name);
           if (entry == nullptr) return corrupt("the vector \"{}\" is absent", t.name);
-          p.kind = Place::Kind::kConstant;
+          p.kind = Buffer::Kind::kConstant;
           p.constant = reinterpret_cast<const float*>(artifact_.bytes(entry->data).data());
           break;
         }
@@ -110,17 +111,17 @@ class Planner {
   }
 
   // Conversions from f32 to f32 move nothing: the two tensors are one.
-  void place_aliases() {
+  void alias_buffers() {
     const std::vector<int> uses = count_uses();
     for (const Op& op : graph_.ops) {
       if (op.kind == OpKind::kMaskToFloat && graph_.at(op.inputs[0]).dtype == DType::kF32 &&
           graph_.at(op.outputs[0]).role == TensorRole::kActivation) {
-        place(op.outputs[0]) = place(op.inputs[0]);
+        buffer(op.outputs[0]) = buffer(op.inputs[0]);
       }
       if (op.kind == OpKind::kConvert && graph_.at(op.outputs[0]).dtype == DType::kF32 &&
           graph_.at(op.inputs[0]).role == TensorRole::kActivation &&
           graph_.at(op.outputs[0]).role == TensorRole::kOutput && uses[static_cast<size_t>(op.inputs[0])] == 1) {
-        place(op.inputs[0]) = place(op.outputs[0]);
+        buffer(op.inputs[0]) = buffer(op.outputs[0]);
       }
     }
   }
@@ -128,12 +129,12 @@ class Planner {
   bool is_alias(const Op& op) const {
     const bool converts = op.kind == OpKind::kMaskToFloat || op.kind == OpKind::kConvert;
     if (!converts) return false;
-    const Place& from = plan_.places[static_cast<size_t>(op.inputs[0])];
-    const Place& to = plan_.places[static_cast<size_t>(op.outputs[0])];
-    return from.kind == Place::Kind::kBinding && to.kind == Place::Kind::kBinding && from.binding == to.binding;
+    const Buffer& from = plan_.buffers[static_cast<size_t>(op.inputs[0])];
+    const Buffer& to = plan_.buffers[static_cast<size_t>(op.outputs[0])];
+    return from.kind == Buffer::Kind::kBinding && to.kind == Buffer::Kind::kBinding && from.binding == to.binding;
   }
 
-  // Whether op i is the product behind the two layers of the last step, and of use to nobody else are their outputs.
+  // Whether op i is the product behind the two layers of the last step, and no other op reads their outputs.
   bool closes_gate(size_t i, const std::vector<int>& uses) const {
     const Op& op = graph_.ops[i];
     if ((op.kind != OpKind::kSiluMul && op.kind != OpKind::kGeluTanhMul) || plan_.steps.empty()) return false;
@@ -147,7 +148,7 @@ class Planner {
            only_here(op.inputs[1]);
   }
 
-  // What op i adds to the output of the layer before it, if that is of use to nobody else; or -1.
+  // What op i adds to the output of the layer before it, if no other op reads that output; or -1.
   TensorId added_to_linear(size_t i, const std::vector<int>& uses) const {
     const Op& op = graph_.ops[i];
     if (op.kind != OpKind::kAdd || plan_.steps.empty()) return -1;
@@ -186,7 +187,8 @@ class Planner {
     size_t last_crossing = 0;
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const OpKind kind = graph_.ops[i].kind;
-      if (is_attention(kind) || kind == OpKind::kStoreKv || kind == OpKind::kMaskToFloat) last_crossing = i;
+      // A mask is converted for all rows of a call at once.
+      if (op_info(kind).looks_across_tokens || kind == OpKind::kMaskToFloat) last_crossing = i;
     }
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& op = graph_.ops[i];
@@ -220,15 +222,16 @@ class Planner {
     }
   }
 
-  // By tensor, the last step that reads it. A layer with quantized input reads codes, made by the step before.
+  // By tensor, the last step that reads it. A layer with quantized input reads what the step before has
+  // quantized.
   std::vector<size_t> find_last_uses() const {
     std::vector<size_t> last_use(graph_.tensors.size(), 0);
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       const Step& step = plan_.steps[i];
       for (const uint32_t index : step.ops) {
         const Op& op = graph_.ops[index];
-        const bool reads_codes = op.kind == OpKind::kLinear && op.attributes.quantize_input;
-        for (size_t k = reads_codes ? 1 : 0; k < op.inputs.size(); ++k) {
+        const bool reads_quantized = op.kind == OpKind::kLinear && op.attributes.quantize_input;
+        for (size_t k = reads_quantized ? 1 : 0; k < op.inputs.size(); ++k) {
           last_use[static_cast<size_t>(op.inputs[k])] = i;
         }
       }
@@ -250,9 +253,9 @@ class Planner {
         step.ops, [&](uint32_t other) { return other > op && std::ranges::count(graph_.ops[other].inputs, old) > 0; });
   }
 
-  // First fit by time of life: an activation takes the lowest place that is free from the step that writes it to the
+  // First fit by live range: an activation takes the lowest offset that is free from the step that writes it to the
   // last that reads it. Steps and not ops, because threads are at different ops of a step at a time.
-  Status place_activations() {
+  Status allocate_activations() {
     struct Live {
       uint64_t offset, size;
       size_t last;
@@ -265,22 +268,22 @@ class Planner {
       const Step& step = plan_.steps[i];
       uint64_t local_bytes = 0;
       for (const uint32_t op : step.ops) {
-        // A gate and its other layer have their place in the scratch of a task; what is added to has none.
+        // A gate and its other layer are computed in the scratch of a task; what is added to is never in memory.
         if ((step.gated || step.added >= 0) && op != step.ops.back()) continue;
         for (const TensorId id : graph_.ops[op].outputs) {
-          if (place(id).kind != Place::Kind::kNone) continue;
+          if (buffer(id).kind != Buffer::Kind::kNone) continue;
           if (step.kind == Step::Kind::kRows && last_use[static_cast<size_t>(id)] <= i) {
-            place(id).kind = Place::Kind::kLocal;
-            place(id).offset = local_bytes;
+            buffer(id).kind = Buffer::Kind::kLocal;
+            buffer(id).offset = local_bytes;
             local_bytes += round_up(static_cast<uint64_t>(kRowsTogether * graph_.at(id).shape.back()) * 4, kAlign);
-            plan_.group_codes_offset = std::max(plan_.group_codes_offset, local_bytes);
+            plan_.group_quantized_offset = std::max(plan_.group_quantized_offset, local_bytes);
             continue;
           }
           // Where something is that has its last use here, memory is in the cache already.
           const auto successor = std::ranges::find_if(
               live, [&](const Live& l) { return l.last == i && may_overwrite_input(step, op, l.tensor, id); });
           if (successor != live.end()) {
-            place(id) = place(successor->tensor);
+            buffer(id) = buffer(successor->tensor);
             successor->tensor = id;
             successor->last = last_use[static_cast<size_t>(id)];
             continue;
@@ -291,8 +294,8 @@ class Planner {
           auto at = live.begin();
           for (; at != live.end() && offset + size > at->offset; ++at) offset = at->offset + at->size;
           live.insert(at, {offset, size, std::max(last_use[static_cast<size_t>(id)], i), id});
-          place(id).kind = Place::Kind::kArena;
-          place(id).offset = offset;
+          buffer(id).kind = Buffer::Kind::kArena;
+          buffer(id).offset = offset;
           plan_.arena_bytes = std::max(plan_.arena_bytes, offset + size);
           if (plan_.arena_bytes > kMaxArena) return corrupt("method \"{}\" needs too much memory", graph_.name);
         }
@@ -308,7 +311,7 @@ class Planner {
   }
 
   // A call may have fewer rows than the graph, and another order then.
-  void reserve_codes(int64_t most_rows, int64_t cols) {
+  void reserve_quantized(int64_t most_rows, int64_t cols) {
     int64_t plain = 0, arranged = 0;
     for (int64_t rows = 1; rows <= most_rows && cols > 0; ++rows) {
       if (const QuantizedLayout* order = kernels_.quantized_layout(rows); order != nullptr) {
@@ -317,27 +320,27 @@ class Planner {
         plain = rows * cols;
       }
     }
-    plan_.codes_offset = reserve(static_cast<uint64_t>(plain));
+    plan_.quantized_offset = reserve(static_cast<uint64_t>(plain));
     plan_.scales_offset = reserve(static_cast<uint64_t>(most_rows) * sizeof(float));
     plan_.arranged_offset = reserve(static_cast<uint64_t>(arranged));
     const int64_t group = arranged > 0 ? kMaxLayoutGroup * cols : 0;
-    plan_.scratch = std::max(plan_.scratch, plan_.group_codes_offset + static_cast<uint64_t>(group));
+    plan_.scratch = std::max(plan_.scratch, plan_.group_quantized_offset + static_cast<uint64_t>(group));
   }
 
   Status add_scratch() {
     int64_t widest = 0;
     bool has_window = false;
     const auto tokens = static_cast<uint64_t>(graph_.tokens);
-    uint64_t code_rows = tokens;
+    uint64_t quantized_rows = tokens;
     for (const Op& op : graph_.ops) {
       if (op.kind == OpKind::kLinear) {
         const PackedMatrix& matrix = plan_.matrices[static_cast<size_t>(op.inputs[1])];
-        const bool wide = op.attributes.int16_input;
+        const bool int16 = op.attributes.int16_input;
         if (op.attributes.quantize_input) widest = std::max(widest, matrix.padded_cols());
-        if (wide) code_rows = 2 * tokens;
+        if (int16) quantized_rows = 2 * tokens;
         plan_.linear_scratch =
-            std::max(plan_.linear_scratch, wide ? int16_linear_scratch(kernels_, matrix, graph_.tokens)
-                                                : kernels_.linear_scratch_bytes(matrix, graph_.tokens));
+            std::max(plan_.linear_scratch, int16 ? int16_linear_scratch(kernels_, matrix, graph_.tokens)
+                                                 : kernels_.linear_scratch_bytes(matrix, graph_.tokens));
       } else if (is_attention(op.kind)) {
         const int64_t dim = op.attributes.head_dim;
         const int64_t group = graph_.at(op.inputs[0]).shape[1] / dim / graph_.at(op.inputs[1]).shape[0];
@@ -346,7 +349,7 @@ class Planner {
         has_window = has_window || op.attributes.window > 0;
       }
     }
-    reserve_codes(static_cast<int64_t>(code_rows), widest);
+    reserve_quantized(static_cast<int64_t>(quantized_rows), widest);
     plan_.mask_end_offset = reserve(tokens * sizeof(int64_t));
     plan_.plain_slots_offset = reserve(tokens * sizeof(int64_t));
     if (has_window) {

@@ -13,7 +13,7 @@
 namespace tandem::cpu {
 
 // Where a tensor's numbers are while the plan runs.
-struct Place {
+struct Buffer {
   enum class Kind : uint8_t {
     kNone,      // Never touched as memory (weights have `matrix`).
     kArena,     // At `offset` bytes in the context's arena.
@@ -43,35 +43,35 @@ struct Step {
   bool tail = false;        // After the last op that looks across tokens: only the rows the caller reads are computed.
   bool gated = false;       // kLinear
   ir::TensorId added = -1;  // kLinear
-  int64_t quantizes = -1;   // kRows: the linear layer whose input becomes codes at the end of this step, or -1.
+  int64_t quantizes = -1;   // kRows: the linear layer whose input is quantized at the end of this step, or -1.
   int64_t row_cost = 0;     // kRows: elements of one row, in all ops.
 };
 
 struct MethodPlan {
   const ir::Graph* graph = nullptr;
-  std::vector<Place> places;           // By TensorId.
+  std::vector<Buffer> buffers;         // By TensorId.
   std::vector<PackedMatrix> matrices;  // By TensorId; of weights.
   std::vector<bool> is_keys;           // By TensorId: a cache of keys, which are laid out otherwise than values.
   std::vector<Step> steps;
   ir::TensorId positions = -1;  // The input that says which rows are padding, or -1.
   uint64_t arena_bytes = 0;
   // Shared by all linear layers with quantized input, after the arena's activations.
-  uint64_t codes_offset = 0;  // Of calls whose codes the kernels read as they are.
+  uint64_t quantized_offset = 0;  // Of calls whose quantized values the kernels read as they are.
   uint64_t scales_offset = 0;
-  uint64_t arranged_offset = 0;     // The codes in the kernels' order.
+  uint64_t arranged_offset = 0;     // The quantized values in the kernels' order.
   uint64_t mask_end_offset = 0;     // int64 per token: one past the last visible slot.
   uint64_t plain_slots_offset = 0;  // int64 per token: so many slots from the first on have a mask of 0.
   uint64_t window_mask_offset = 0;  // f32 [tokens, context], if a layer has a window.
   // Bytes per thread, of which one kind is in use at a time: `scratch` is as much as the largest.
-  uint64_t group_codes_offset = 0;  // The codes of a group of rows, behind what is local to a kRows step.
+  uint64_t group_quantized_offset = 0;  // Quantized rows of a group, behind what is local to a kRows step.
   uint64_t linear_scratch = 0;
   uint64_t gate_scratch =
       0;  // Behind linear_scratch: what a task computes of a gate; as much again for the other layer.
   uint64_t scratch = 0;
-  // The step of the vocabulary's matrix and the ops that follow it, if the best token can be found without logits in
-  // memory; else -1. A task has kHeadRows floats of scratch for it, behind linear_scratch.
+  // The step of the LM head and the ops that follow it, if the argmax can be found without logits in memory; else -1. A
+  // task has kHeadRows floats of scratch for it, behind linear_scratch.
   int64_t lm_head_step = -1;
-  std::vector<uint32_t> head_ops;
+  std::vector<uint32_t> lm_head_ops;
 };
 
 // Rows that go through the ops of a kRows step together at most: few enough to stay in a core's first-level cache from
@@ -89,8 +89,8 @@ inline constexpr int64_t kHeadRows = kHeadPanels * kPanelRows;
 // few tokens half as many, because those of a task look at all that the last of them sees.
 inline constexpr int64_t kAttentionTokens = 128;
 
-// Sets lm_head_step and what belongs to it, when all else is planned (argmax_token.cpp).
-void find_head(MethodPlan& plan);
+// Sets lm_head_step and what belongs to it, when all else is planned (argmax.cpp).
+void find_lm_head(MethodPlan& plan);
 
 // The graph must be verified and belong to the artifact; both must outlive the plan.
 Result<MethodPlan> make_plan(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels);

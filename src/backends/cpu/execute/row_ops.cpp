@@ -48,8 +48,8 @@ void StepRunner::run_rows(const Step& step, Rows rows) {
   const int64_t parts = (rows.count + together - 1) / together;
   const auto run_part = [&](int64_t i, int thread) {
     const int64_t begin = rows.begin + i * together, end = std::min(begin + together, rows.begin + rows.count);
-    uint8_t* const codes = order == nullptr ? nullptr : scratch(thread) + plan_.group_codes_offset;
-    const Rows group{begin, end - begin, codes};
+    uint8_t* const quantized = order == nullptr ? nullptr : scratch(thread) + plan_.group_quantized_offset;
+    const Rows group{begin, end - begin, quantized};
     for (int64_t row = begin; row < end; row += kRowsTogether) {
       const Rows part{row, std::min(kRowsTogether, end - row), scratch(thread)};
       for (const uint32_t index : step.ops) row_op(graph_.ops[index], part);
@@ -73,7 +73,30 @@ void StepRunner::row_op(const Op& op, Rows rows) {
     case OpKind::kRope: rope(op, rows); return;
     case OpKind::kStoreKv: store_kv(op, rows); return;
     case OpKind::kConvert: convert(op, rows); return;
-    default: elementwise(op, rows); return;
+    case OpKind::kAdd:
+    case OpKind::kMul:
+    case OpKind::kScale:
+    case OpKind::kSilu:
+    case OpKind::kGeluTanh:
+    case OpKind::kSiluMul:
+    case OpKind::kGeluTanhMul:
+    case OpKind::kSoftcap: elementwise(op, rows); return;
+    case OpKind::kLinear:
+    case OpKind::kAttention:
+    case OpKind::kMaskToFloat:
+    case OpKind::kSplitHeads:
+    case OpKind::kJoinHeads:
+    case OpKind::kAppendRows:
+    case OpKind::kMatMul:
+    case OpKind::kAddMask:
+    case OpKind::kSoftmax:
+    case OpKind::kSigmoid:
+    case OpKind::kAddVector:
+    case OpKind::kConcat:
+    case OpKind::kQuantizedAttention:
+    case OpKind::kSlice:
+    case OpKind::kMaskedSoftmax:
+    case OpKind::kRescore: return;  // Steps of their own, or refused by check_ops().
   }
 }
 
@@ -83,13 +106,13 @@ void StepRunner::quantize(const Op& op, Rows rows, Rows group, Rows part) {
   const PackedMatrix& weight = weight_of(op);
   const int64_t cols = weight.cols, stride = weight.padded_cols(), per_token = code_rows(op);
   const auto quantize_rows = op.attributes.int16_input ? kernels_.quantize_rows_int16 : kernels_.quantize_rows;
-  auto* codes = reinterpret_cast<int8_t*>(group.local == nullptr ? arena_ + plan_.codes_offset : group.local);
-  codes += (part.begin - (group.local == nullptr ? rows.begin : group.begin)) * per_token * stride;
+  auto* quantized = reinterpret_cast<int8_t*>(group.local == nullptr ? arena_ + plan_.quantized_offset : group.local);
+  quantized += (part.begin - (group.local == nullptr ? rows.begin : group.begin)) * per_token * stride;
   auto* scales = reinterpret_cast<float*>(arena_ + plan_.scales_offset) + (part.begin - rows.begin) * per_token;
-  quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, codes, stride, scales);
+  quantize_rows(floats(op.inputs[0], part), cols, part.count, cols, quantized, stride, scales);
 }
 
-// The codes of a whole group of rows.
+// The quantized values of a whole group of rows.
 void StepRunner::arrange(const Op& op, const QuantizedLayout& order, Rows rows, Rows group) {
   const int64_t stride = weight_of(op).padded_cols(), per_token = code_rows(op);
   const int64_t index = (group.begin - rows.begin) * per_token / order.group;
@@ -131,7 +154,30 @@ void StepRunner::elementwise(const Op& op, Rows rows) {
     case OpKind::kGeluTanh: kernels_.gelu_tanh(a, count, y); break;
     case OpKind::kSiluMul: kernels_.silu_mul(a, b, count, y); break;
     case OpKind::kGeluTanhMul: kernels_.gelu_tanh_mul(a, b, count, y); break;
-    default: kernels_.softcap(a, factor, count, y); break;
+    case OpKind::kSoftcap: kernels_.softcap(a, factor, count, y); break;
+    case OpKind::kEmbedding:
+    case OpKind::kLinear:
+    case OpKind::kRmsNorm:
+    case OpKind::kLayerNorm:
+    case OpKind::kRopeTable:
+    case OpKind::kRope:
+    case OpKind::kStoreKv:
+    case OpKind::kAttention:
+    case OpKind::kMaskToFloat:
+    case OpKind::kConvert:
+    case OpKind::kSplitHeads:
+    case OpKind::kJoinHeads:
+    case OpKind::kAppendRows:
+    case OpKind::kMatMul:
+    case OpKind::kAddMask:
+    case OpKind::kSoftmax:
+    case OpKind::kSigmoid:
+    case OpKind::kAddVector:
+    case OpKind::kConcat:
+    case OpKind::kQuantizedAttention:
+    case OpKind::kSlice:
+    case OpKind::kMaskedSoftmax:
+    case OpKind::kRescore: break;  // Not elementwise.
   }
 }
 

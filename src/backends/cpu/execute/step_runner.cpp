@@ -57,13 +57,13 @@ int64_t plain_beginning(const float* row, int64_t end) {
 }  // namespace
 
 void* StepRunner::memory(TensorId id) const {
-  const Place& place = plan_.places[static_cast<size_t>(id)];
-  switch (place.kind) {
-    case Place::Kind::kArena: return arena_ + place.offset;
-    case Place::Kind::kBinding: return bindings_.data[static_cast<size_t>(place.binding)];
-    case Place::Kind::kConstant: return const_cast<float*>(place.constant);
-    case Place::Kind::kLocal:
-    case Place::Kind::kNone: return nullptr;
+  const Buffer& buffer = plan_.buffers[static_cast<size_t>(id)];
+  switch (buffer.kind) {
+    case Buffer::Kind::kArena: return arena_ + buffer.offset;
+    case Buffer::Kind::kBinding: return bindings_.data[static_cast<size_t>(buffer.binding)];
+    case Buffer::Kind::kConstant: return const_cast<float*>(buffer.constant);
+    case Buffer::Kind::kLocal:
+    case Buffer::Kind::kNone: return nullptr;
   }
   return nullptr;
 }
@@ -126,7 +126,7 @@ QuantizedRows StepRunner::quantized(const Op& op, int64_t rows) const {
   if (kernels_.quantized_layout(rows * code_rows(op)) != nullptr) {
     input.arranged = arena_ + plan_.arranged_offset;
   } else {
-    input.values = reinterpret_cast<const int8_t*>(arena_ + plan_.codes_offset);
+    input.values = reinterpret_cast<const int8_t*>(arena_ + plan_.quantized_offset);
   }
   return input;
 }

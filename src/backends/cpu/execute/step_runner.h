@@ -27,7 +27,8 @@ class StepRunner {
   struct Rows {
     int64_t begin = 0;
     int64_t count = 0;
-    uint8_t* local = nullptr;  // Where tensors that live within a step have theirs; of a group of rows, its codes.
+    uint8_t* local =
+        nullptr;  // Where tensors that live within a step have theirs; of a group of rows, its quantized values.
   };
 
   // Which layers' mask by slot it is; those of one model mostly have the same.
@@ -43,7 +44,7 @@ class StepRunner {
   Status check_bindings();
   Status run_step(const Step& step, Rows rows);
   void linear(const Step& step, Rows rows);
-  // The last layer and what follows it, of one row: only the place of the largest logit is kept (argmax_token.cpp).
+  // The last layer and what follows it, of one row: only the place of the largest logit is kept (argmax.cpp).
   int32_t argmax_token(Rows rows);
   // Into how many tasks so many panels are cut.
   int64_t linear_tasks(int64_t panels, int64_t cols, int64_t rows) const;
@@ -71,20 +72,21 @@ class StepRunner {
   void store_kv(const ir::Op& op, Rows rows);
   void convert(const ir::Op& op, Rows rows);
 
-  // The codes that quantize() leaves of an input of so many rows, for the layer `op` and those that share its input.
+  // The quantized values that quantize() leaves of an input of so many rows, for the layer `op` and those that share
+  // its input.
   QuantizedRows quantized(const ir::Op& op, int64_t rows) const;
   void* memory(ir::TensorId id) const;
   float* floats(ir::TensorId id) const { return static_cast<float*>(memory(id)); }
   // Of the first of these rows.
   float* floats(ir::TensorId id, Rows rows) const {
-    const Place& place = plan_.places[static_cast<size_t>(id)];
-    if (place.kind == Place::Kind::kLocal) return reinterpret_cast<float*>(rows.local + place.offset);
+    const Buffer& buffer = plan_.buffers[static_cast<size_t>(id)];
+    if (buffer.kind == Buffer::Kind::kLocal) return reinterpret_cast<float*>(rows.local + buffer.offset);
     return floats(id) + rows.begin * graph_.at(id).shape[1];
   }
   const int32_t* indices(ir::TensorId id) const { return static_cast<const int32_t*>(memory(id)); }
   uint8_t* scratch(int thread) const { return scratch_ + scratch_per_thread_ * static_cast<uint64_t>(thread); }
   const PackedMatrix& weight_of(const ir::Op& op) const { return plan_.matrices[static_cast<size_t>(op.inputs[1])]; }
-  // Rows of codes for a token.
+  // Quantized rows for a token.
   static int64_t code_rows(const ir::Op& op) { return op.attributes.int16_input ? 2 : 1; }
   KvHead kv_head(ir::TensorId cache, ir::TensorId scales, int64_t head) const;
 

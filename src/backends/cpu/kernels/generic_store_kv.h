@@ -95,7 +95,14 @@ inline void store_row(const float* row, int64_t dim, int64_t slot, const KvHead&
       });
       return;
     }
-    default:
+    case DType::kF32:
+    case DType::kBF16:
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kU16:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kI4:  // Caches are f32, f16 or u8 (the verifier).
       store_numbers<float, Index>(row, dim, slot, head, [](const float* x, int64_t n, float* y) {
         __builtin_memcpy(y, x, static_cast<size_t>(n) * sizeof(float));
       });

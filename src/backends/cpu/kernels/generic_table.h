@@ -38,7 +38,14 @@ void attention(const AttentionTask& task) {
   switch (task.k.dtype) {
     case DType::kF16: attention_of_type<DType::kF16>(task); return;
     case DType::kU8: task.quantized ? IntAttention(task) : attention_of_type<DType::kU8>(task); return;
-    default: attention_of_type<DType::kF32>(task); return;
+    case DType::kF32:
+    case DType::kBF16:
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kU16:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kI4: attention_of_type<DType::kF32>(task); return;  // Caches are f32, f16 or u8.
   }
 }
 

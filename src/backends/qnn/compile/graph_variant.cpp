@@ -25,14 +25,17 @@ double bytes_per_weight(WeightFormat format) {
   switch (format) {
     case WeightFormat::kLpbq4: return 0.54;
     case WeightFormat::kI8: return 1.0;
-    default: return 2.0;
+    case WeightFormat::kF32:
+    case WeightFormat::kF16:
+    case WeightFormat::kBF16: return 2.0;
   }
+  return 2.0;
 }
 
 int choose_weight_tile(const Target& target, const ModelPlan& plan, const Recipe& recipe) {
   double longest = 0.0;  // Bytes of an output channel.
   for (const WeightSource& weight : plan.weights) {
-    if (!weight.name.starts_with("layers.")) continue;
+    if (weight.purpose.layer < 0) continue;
     longest =
         std::max(longest, static_cast<double>(weight.cols) * bytes_per_weight(recipe.spec_for(weight.name).format));
   }

@@ -86,7 +86,8 @@ class QuantizedCheckpoint final : public qnn::LoweringWeights {
       case WeightFormat::kF32: whole.f32.reserve(count); return;
       case WeightFormat::kF16:
       case WeightFormat::kBF16: whole.half.reserve(count); return;
-      default: whole.quantized.reserve(count); return;
+      case WeightFormat::kI8:
+      case WeightFormat::kLpbq4: whole.quantized.reserve(count); return;
     }
   }
 

@@ -1,7 +1,6 @@
 #include "backends/qnn/compile/shard_plan.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -21,18 +20,11 @@ double binary_bytes_per_weight(WeightFormat format) {
   switch (format) {
     case WeightFormat::kLpbq4: return 0.54;
     case WeightFormat::kI8: return 1.02;
-    default: return 2.0;
+    case WeightFormat::kF32:
+    case WeightFormat::kF16:
+    case WeightFormat::kBF16: return 2.0;
   }
-}
-
-// The layer of a name such as "layers.12.mlp.up"; -1 for others.
-int64_t layer_of(std::string_view name) {
-  constexpr std::string_view kPrefix = "layers.";
-  if (!name.starts_with(kPrefix)) return -1;
-  int64_t layer = -1;
-  const char* begin = name.data() + kPrefix.size();
-  std::from_chars(begin, name.data() + name.size(), layer);
-  return layer;
+  return 2.0;
 }
 
 struct Sizes {
@@ -47,9 +39,9 @@ Sizes sizes_of(const ModelPlan& plan, const Recipe& recipe, size_t weight_sets) 
   for (const WeightSource& weight : plan.weights) {
     const double bytes = static_cast<double>(weight.rows) * static_cast<double>(weight.cols) *
                          binary_bytes_per_weight(recipe.spec_for(weight.name).format);
-    if (const int64_t layer = layer_of(weight.name); layer >= 0) {
-      layers[static_cast<size_t>(layer)] += bytes * static_cast<double>(weight_sets);
-    } else if (weight.name == "head") {
+    if (weight.purpose.layer >= 0) {
+      layers[static_cast<size_t>(weight.purpose.layer)] += bytes * static_cast<double>(weight_sets);
+    } else if (weight.purpose.kind == ir::PurposeKind::kLmHead) {
       head += bytes;  // One graph for all methods.
     }
   }
@@ -63,19 +55,19 @@ Sizes sizes_of(const ModelPlan& plan, const Recipe& recipe, size_t weight_sets) 
 constexpr int64_t kBefore = -1;
 constexpr int64_t kBehind = INT64_MAX;
 
-std::vector<int64_t> places_of(const ir::Graph& graph) {
-  std::vector<int64_t> places;
-  int64_t place = kBefore;
+std::vector<int64_t> layers_of(const ir::Graph& graph) {
+  std::vector<int64_t> layers;
+  int64_t layer = kBefore;
   for (const Op& op : graph.ops) {
-    const std::string& name = graph.at(op.outputs[0]).name;
-    if (const int64_t layer = layer_of(name); layer >= 0) {
-      place = layer;
-    } else if (name.starts_with("final_norm") || name.starts_with("head") || name == "logits") {
-      place = kBehind;
+    const ir::Purpose& purpose = graph.at(op.outputs[0]).purpose;
+    if (purpose.layer >= 0) {
+      layer = purpose.layer;
+    } else if (ir::is_after_layers(purpose)) {
+      layer = kBehind;
     }
-    places.push_back(place);
+    layers.push_back(layer);
   }
-  return places;
+  return layers;
 }
 
 Result<ir::Graph> extract(const ir::Graph& method, const std::vector<bool>& taken, const std::string& name) {
@@ -173,23 +165,23 @@ Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe&
 }
 
 Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shard) {
-  const std::vector<int64_t> places = places_of(method);
+  const std::vector<int64_t> layers = layers_of(method);
   std::vector<bool> taken(method.ops.size(), false);
   for (size_t i = 0; i < method.ops.size(); ++i) {
     const Op& op = method.ops[i];
     // Every shard makes the tables of the rotary embedding. A lookup by the CPU is no part of any.
-    const bool is_first = shard.layer_begin == 0 && places[i] == kBefore && !op.attributes.on_host;
+    const bool is_first = shard.layer_begin == 0 && layers[i] == kBefore && !op.attributes.on_host;
     taken[i] =
-        is_first || op.kind == OpKind::kRopeTable || (places[i] >= shard.layer_begin && places[i] < shard.layer_end);
+        is_first || op.kind == OpKind::kRopeTable || (layers[i] >= shard.layer_begin && layers[i] < shard.layer_end);
   }
   return extract(method, taken, str_format("{}.{}", method.name, shard.name));
 }
 
 Result<ir::Graph> extract_head(const ir::Graph& method) {
-  const std::vector<int64_t> places = places_of(method);
+  const std::vector<int64_t> layers = layers_of(method);
   std::vector<bool> taken(method.ops.size(), false);
   for (size_t i = 0; i < method.ops.size(); ++i) {
-    taken[i] = places[i] == kBehind && !method.ops[i].attributes.on_host;
+    taken[i] = layers[i] == kBehind && !method.ops[i].attributes.on_host;
   }
   return extract(method, taken, "head");
 }

@@ -33,8 +33,8 @@ struct ShardOptions {
 };
 Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe& recipe, const ShardOptions& options);
 
-// The part of a method that a shard's layers are: a graph of its own. What crosses its border becomes an input or an
-// output, with the name it has in the method.
+// The part of a method that a shard's layers are: a graph of its own. What it reads or gives beyond itself becomes an
+// input or an output, with the name it has in the method.
 Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shard);
 // From the last layer's output to the logits.
 Result<ir::Graph> extract_head(const ir::Graph& method);

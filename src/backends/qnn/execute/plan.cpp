@@ -26,8 +26,11 @@ bool same_type(DType ours, DataType theirs) {
     case DType::kI16: return theirs == DataType::kFixedS16;
     case DType::kU8: return theirs == DataType::kFixedU8;
     case DType::kI8: return theirs == DataType::kFixedS8;
-    default: return false;
+    case DType::kBF16:
+    case DType::kI64:
+    case DType::kI4: return false;
   }
+  return false;
 }
 
 bool same_encoding(const ir::Encoding& ours, const std::optional<abi::ScaleOffset>& theirs) {
@@ -65,7 +68,7 @@ class Planner {
       const bool given = tensor.role == ir::TensorRole::kInput || tensor.role == ir::TensorRole::kState;
       ready_.push_back(given ? Ready::kWhole : Ready::kNo);
     }
-    places_.resize(graph_.tensors.size());
+    offsets_.resize(graph_.tensors.size());
     for (const ir::Op& op : graph_.ops) {
       if (op.kind == ir::OpKind::kEmbedding) TANDEM_TRY(embedding(op));
       if (op.kind == ir::OpKind::kRopeTable) TANDEM_TRY(positions(op));
@@ -100,20 +103,20 @@ class Planner {
     return offset;
   }
 
-  // Where the tensor's bytes are; activations get a place when they are first seen.
+  // Where the tensor's bytes are; activations get a buffer when they are first seen.
   Result<Port> port_of(ir::TensorId id) {
     const auto index = static_cast<size_t>(id);
     const ir::Tensor& tensor = graph_.at(id);
     Port port;
     port.tensor = id;
     port.bytes = tandem::tensor_bytes(tensor);
-    if (tensor.role != ir::TensorRole::kActivation && !places_[index]) return port;
-    if (!places_[index]) {
+    if (tensor.role != ir::TensorRole::kActivation && !offsets_[index]) return port;
+    if (!offsets_[index]) {
       TANDEM_ASSIGN(const uint64_t offset, reserve(port.bytes));
-      places_[index] = offset;
+      offsets_[index] = offset;
     }
     port.in_arena = true;
-    port.offset = *places_[index];
+    port.offset = *offsets_[index];
     return port;
   }
 
@@ -172,8 +175,8 @@ class Planner {
     if (tensor.role != ir::TensorRole::kInput || tensor.dtype != DType::kI32) {
       return corrupt("method \"{}\" does not take its positions from the caller", graph_.name);
     }
-    if (places_[static_cast<size_t>(id)]) return ok_status();
-    TANDEM_ASSIGN(places_[static_cast<size_t>(id)], reserve(tandem::tensor_bytes(tensor)));
+    if (offsets_[static_cast<size_t>(id)]) return ok_status();
+    TANDEM_ASSIGN(offsets_[static_cast<size_t>(id)], reserve(tandem::tensor_bytes(tensor)));
     TANDEM_ASSIGN(const Port port, port_of(id));
     plan_.positions.push_back({port, (op.inputs.size() == 3 ? 2 : 1) * graph_.context});
     return ok_status();
@@ -308,7 +311,7 @@ class Planner {
   std::span<const ShardDescription> shards_;
   std::unordered_map<std::string_view, ir::TensorId> names_;
   std::vector<Ready> ready_;                     // By TensorId.
-  std::vector<std::optional<uint64_t>> places_;  // By TensorId: where in the arena.
+  std::vector<std::optional<uint64_t>> offsets_;  // By TensorId: where in the arena.
   MethodPlan plan_;
 };
 

@@ -14,7 +14,12 @@ Result<TensorType> type_of(const ir::Tensor& tensor) {
     case DType::kI32: type.dtype = DataType::kInt32; break;
     case DType::kU8: type.dtype = DataType::kFixedU8; break;
     case DType::kU16: type.dtype = DataType::kFixedU16; break;
-    default:
+    case DType::kF32:
+    case DType::kBF16:
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kI64:
+    case DType::kI4:
       return unsupported("tensor \"{}\" is {}; HTP graphs are made of u16 or u8 with encodings, f16, and i32 indices",
                          tensor.name, dtype_name(tensor.dtype));
   }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "ir/op_table.h"
 
 namespace tandem::qnn {
 
@@ -48,7 +49,18 @@ Status GraphLowering::lower() {
   return {};
 }
 
+// Ops of the form that updates its caches, and those that fixed graphs have in parts.
+Status GraphLowering::check_support() const {
+  const ir::OpInfo& info = op_info(op_->kind);
+  if (info.is_static()) return {};
+  if (info.looks_across_tokens || op_->kind == OpKind::kMaskToFloat) {
+    return unsupported("HTP graphs do not update their caches; expand attention into matmul and softmax first");
+  }
+  return unsupported("HTP has no such op, and the values between its parts have no encodings; split it first");
+}
+
 Status GraphLowering::lower_op() {
+  TANDEM_TRY(check_support());
   switch (op_->kind) {
     case OpKind::kEmbedding: return embedding();
     case OpKind::kLinear: return linear();
@@ -77,12 +89,10 @@ Status GraphLowering::lower_op() {
     case OpKind::kSilu:
     case OpKind::kSiluMul:
     case OpKind::kGeluTanhMul:
-      return unsupported("HTP has no such op, and the values between its parts have no encodings; split it first");
     case OpKind::kStoreKv:
     case OpKind::kAttention:
     case OpKind::kQuantizedAttention:
-    case OpKind::kMaskToFloat:
-      return unsupported("HTP graphs do not update their caches; expand attention into matmul and softmax first");
+    case OpKind::kMaskToFloat: break;  // check_support() refuses them.
   }
   return unsupported("the QNN back end does not know this op");
 }
@@ -104,7 +114,7 @@ Result<TensorRef> GraphLowering::matrix(const MatrixUse& use) const {
   return found->second;
 }
 
-// Movers copy codes whatever the encodings say: only Convert, Quantize and Dequantize change them.
+// Movers copy quantized values whatever the encodings say: only Convert, Quantize and Dequantize change them.
 Status GraphLowering::reencode(TensorId from, TensorId to, const Layout& layout) {
   TANDEM_ASSIGN(const TensorType before, type_of(graph_.at(from)));
   TANDEM_ASSIGN(const TensorType after, type_of(graph_.at(to)));

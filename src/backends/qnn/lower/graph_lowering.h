@@ -35,6 +35,7 @@ class GraphLowering {
  private:
   using TensorId = ir::TensorId;
 
+  Status check_support() const;
   Status lower_op();
 
   // lower_linear.cpp

@@ -52,7 +52,7 @@ void expect_io(const ir::Graph& part, const ShardRange& shard) {
       EXPECT_EQ(tensor.name, "layers." + std::to_string(shard.layer_end - 1) + ".mlp.residual") << part.name;
     }
     const bool is_hidden =
-        tensor.role == TensorRole::kInput && tensor.dtype == DType::kF32 && !ir::is_mask_name(tensor.name);
+        tensor.role == TensorRole::kInput && tensor.dtype == DType::kF32 && !ir::is_mask(tensor.purpose);
     if (is_hidden && shard.layer_begin == 0) {
       EXPECT_EQ(tensor.name, "embedding.out") << part.name;
     } else if (is_hidden) {
@@ -198,6 +198,22 @@ TEST_P(StaticFormOf, TracesWhatIsBetweenTheLayers) {
   EXPECT_TRUE(static_logits(form) == static_logits({}));
   for (const ir::Tensor& tensor : static_graph(model_.plan(), shape, {}).tensors) {
     EXPECT_FALSE(tensor.role == TensorRole::kOutput && tensor.name.ends_with("residual")) << tensor.name;
+  }
+}
+
+// Files from before purposes were stored have these names: they must stand for what the passes say now.
+TEST_P(StaticFormOf, NamesOfOldFilesStandForThePurposes) {
+  for (const AttentionForm& attention : all_attention_forms()) {
+    StaticForm form = form_with(attention);
+    form.trace = true;
+    for (const ir::Graph& graph : static_graphs(model_.plan(), form)) {
+      for (const ir::Tensor& tensor : graph.tensors) {
+        if (tensor.role == TensorRole::kActivation) continue;
+        const auto purpose = ir::purpose_from_name(tensor.role, tensor.name);
+        ASSERT_TRUE(purpose.ok()) << purpose.error().message;
+        EXPECT_EQ(*purpose, tensor.purpose) << tensor.name << ", " << attention_form_name(attention);
+      }
+    }
   }
 }
 

@@ -125,6 +125,8 @@ inline ir::Graph tiny_graph(const std::string& name, int64_t tokens) {
   op(ir::OpKind::kJoinHeads, {attended}, {joined});
   op(ir::OpKind::kAdd, {shifted, joined}, {hidden});
   op(ir::OpKind::kLinear, {hidden, lm_head}, {logits});
+  const Status named = ir::set_purposes_from_names(g);
+  EXPECT_TRUE(named.ok());
   return g;
 }
 

@@ -93,7 +93,11 @@ class TestWeights final : public LoweringWeights, public WeightProvider {
 
 using Bytes = std::vector<uint8_t>;
 
-// Numbers of the border by tensor name: floats for a graph in floats, codes for one with encodings.
+inline bool is_constant(const ir::Tensor& tensor) {
+  return tensor.role == ir::TensorRole::kWeight || tensor.role == ir::TensorRole::kVector;
+}
+
+// Numbers of inputs by tensor name: floats for a graph in floats, quantized values for one with encodings.
 struct Border {
   std::map<std::string, std::vector<float>> floats;
   std::map<std::string, std::vector<int32_t>> indices;
@@ -229,7 +233,7 @@ class GraphMaker {
       return Status();
     });
     for (ir::Tensor& tensor : graph.tensors) {
-      if (tensor.dtype != DType::kF32 || tensor.role >= ir::TensorRole::kWeight) continue;
+      if (tensor.dtype != DType::kF32 || is_constant(tensor)) continue;
       tensor.dtype = DType::kU16;
       const auto [lowest, highest] = ranges.at(tensor.name);
       const ScaleOffset encoding = encoding_for_range(DataType::kFixedU16, lowest, highest);
@@ -256,7 +260,7 @@ class GraphMaker {
   }
   void make_half() {
     for (ir::Tensor& tensor : graph.tensors) {
-      if (tensor.dtype == DType::kF32 && tensor.role < ir::TensorRole::kWeight) tensor.dtype = DType::kF16;
+      if (tensor.dtype == DType::kF32 && !is_constant(tensor)) tensor.dtype = DType::kF16;
     }
   }
 
