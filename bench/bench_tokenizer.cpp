@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "base/mapped_file.h"
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/tokenizer.h"
 
 int main(int argc, char** argv) {
@@ -12,7 +13,7 @@ int main(int argc, char** argv) {
     std::fputs(tandem::str_format("usage: bench_tokenizer tokenizer.json TEXT\n").c_str(), stderr);
     return 2;
   }
-  const auto compiled = tandem::Tokenizer::from_file(argv[1]);
+  const auto compiled = tandem::tokenizer_from_file(argv[1]);
   const auto text = tandem::read_text_file(argv[2], 1u << 30);
   if (!compiled.ok() || !text.ok()) {
     std::fputs(tandem::str_format("{}\n", compiled.ok() ? text.error().message : compiled.error().message).c_str(),
@@ -20,7 +21,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   // As at run time: from the compiled form, on its first text.
-  const std::vector<uint8_t> blob = compiled->serialize();
+  const std::vector<uint8_t> blob = tandem::serialize_tokenizer(*compiled);
   const auto load_start = std::chrono::steady_clock::now();
   const auto tokenizer = tandem::Tokenizer::from_blob(blob);
   const auto start = std::chrono::steady_clock::now();

@@ -1,6 +1,6 @@
 # In place of dependencies.cmake when we compile for another processor and have none of its packages: the same targets,
 # from headers of this machine that are the same for every processor. xxHash can be compiled from its headers
-# alone, and GoogleTest comes as source. PCRE2, utf8proc and zlib cannot: what needs them compiles, but does not link.
+# alone, and GoogleTest comes as source. PCRE2 and zlib cannot: what needs them compiles, but does not link.
 find_package(Threads REQUIRED)
 find_program(FLATC flatc REQUIRED)
 
@@ -8,21 +8,19 @@ find_program(FLATC flatc REQUIRED)
 set(LINKED_HEADERS ${PROJECT_BINARY_DIR}/host_headers)
 file(MAKE_DIRECTORY ${LINKED_HEADERS})
 function(tandem_host_headers TARGET)
-  cmake_parse_arguments(HOST "" "" "HEADERS;DEFINITIONS" ${ARGN})
+  cmake_parse_arguments(HOST "" "" "HEADERS" ${ARGN})
   foreach(HEADER IN LISTS HOST_HEADERS)
     find_path(HOST_FOLDER_OF_${HEADER} ${HEADER} REQUIRED NO_CMAKE_FIND_ROOT_PATH)
     file(CREATE_LINK ${HOST_FOLDER_OF_${HEADER}}/${HEADER} ${LINKED_HEADERS}/${HEADER} SYMBOLIC)
   endforeach()
   add_library(${TARGET} INTERFACE IMPORTED)
   target_include_directories(${TARGET} SYSTEM INTERFACE ${LINKED_HEADERS})
-  target_compile_definitions(${TARGET} INTERFACE ${HOST_DEFINITIONS})
 endfunction()
 
 tandem_host_headers(nlohmann_json::nlohmann_json HEADERS nlohmann)
-tandem_host_headers(PkgConfig::XXHASH HEADERS xxhash.h flatbuffers DEFINITIONS XXH_INLINE_ALL)
+tandem_host_headers(xxhash_headers HEADERS xxhash.h flatbuffers)
 tandem_host_headers(CLI11::CLI11 HEADERS CLI)
 tandem_host_headers(PkgConfig::PCRE2 HEADERS pcre2.h)
-tandem_host_headers(PkgConfig::UTF8PROC HEADERS utf8proc.h)
 tandem_host_headers(ZLIB::ZLIB HEADERS zlib.h zconf.h)
 
 if(TANDEM_TESTS)

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/container.h"
+#include "tokenizer/import/tokenizer_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto container = tandem::parse_gguf({data, size}, "fuzz");
@@ -19,10 +20,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!tandem::read_stored_rows(tensor, tensor.rows() - 1, 1, rows).ok()) std::abort();
   }
   (void)tandem::ModelConfig::from_json(container->config, "fuzz");
-  if (container->tokenizer_json) {
-    const auto text = container->tokenizer_json();
-    // What is written must be JSON.
-    if (text.ok() && !tandem::parse_json(*text, "fuzz").ok()) std::abort();
+  if (container->tokenizer) {
+    const auto spec = container->tokenizer();
+    // What is read must compile, or be refused.
+    if (spec.ok()) (void)tandem::tokenizer_from_spec(*spec);
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tokenizer/regex.h"
+#include "tokenizer/regex/regex_compiler.h"
 #include "unicode/utf8.h"
 
 namespace {
@@ -36,7 +37,7 @@ int64_t search(const tandem::Regex& regex, std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const size_t line = bytes.find('\n');
-  const auto regex = tandem::Regex::compile(bytes.substr(0, line));
+  const auto regex = tandem::make_regex(bytes.substr(0, line));
   if (!regex.ok()) {
     if (regex.error().message.empty()) std::abort();
     return 0;

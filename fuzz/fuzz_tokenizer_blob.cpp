@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 
@@ -27,9 +28,9 @@ void use(std::span<const uint8_t> blob) {
 }
 
 std::vector<uint8_t> make_blob(std::string_view json) {
-  const auto tokenizer = tandem::Tokenizer::from_json(json);
+  const auto tokenizer = tandem::tokenizer_from_json(json);
   if (!tokenizer.ok()) std::abort();
-  return tokenizer->serialize();
+  return tandem::serialize_tokenizer(*tokenizer);
 }
 
 // Bytes, characters and Unigram, with as many kinds of steps as possible.

@@ -5,11 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto tokenizer = tandem::Tokenizer::from_json({reinterpret_cast<const char*>(data), size});
+  const auto tokenizer = tandem::tokenizer_from_json({reinterpret_cast<const char*>(data), size});
   if (!tokenizer.ok()) return 0;
   const std::string_view text = "Hello there's <|a|> na\xc3\xafve  e\xcc\x81 12\n\n\xe6\x97\xa5 aaaaaaaaaaaaaaaa \xff";
   // A text that repeats itself makes patterns, long pieces and steps that grow show what they cost: the fuzzer's limit
@@ -18,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   while (pumped.size() < 20'000) pumped += "aaaaaaaa";
   (void)tokenizer->encode(pumped, false);
   const auto ids = tokenizer->encode(text, true);
-  const auto compiled = tokenizer->serialize();
+  const auto compiled = tandem::serialize_tokenizer(*tokenizer);
   const auto again = tandem::Tokenizer::from_blob(compiled);
   if (!again.ok()) std::abort();
   const auto same = again->encode(text, true);

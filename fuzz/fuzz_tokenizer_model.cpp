@@ -7,6 +7,7 @@
 
 #include "tokenizer/import/sentencepiece_model.h"
 #include "tokenizer/import/tiktoken_model.h"
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/import/vocab_merges.h"
 #include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
@@ -15,7 +16,7 @@ namespace {
 
 void use(const tandem::Result<tandem::TokenizerSpec>& spec) {
   if (!spec.ok()) return;
-  const auto tokenizer = tandem::Tokenizer::from_spec(*spec);
+  const auto tokenizer = tandem::tokenizer_from_spec(*spec);
   if (!tokenizer.ok()) return;
   const auto ids = tokenizer->encode("Once upon a  time<s> ab na\xc3\xafve 12 \xe6\x97\xa5\n ", true);
   if (!ids.ok()) return;

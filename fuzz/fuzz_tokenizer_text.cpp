@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 #include "unicode/properties.h"
@@ -16,7 +17,7 @@
 namespace {
 
 tandem::Tokenizer load(const char* path) {
-  auto tokenizer = tandem::Tokenizer::from_file(path);
+  auto tokenizer = tandem::tokenizer_from_file(path);
   if (!tokenizer.ok()) {
     std::fprintf(stderr, "%s\n", tokenizer.error().message.c_str());
     std::abort();

@@ -6,7 +6,7 @@ set -euo pipefail
 
 declare -A packages=(
   [build]="g++ cmake ninja-build pkg-config flatbuffers-compiler libflatbuffers-dev nlohmann-json3-dev
-           libcli11-dev libutf8proc-dev libxxhash-dev zlib1g-dev"
+           libcli11-dev libxxhash-dev zlib1g-dev"
   [test]="libgtest-dev libpcre2-dev clang clang-runtime python3 python3-pip"
   # GoogleTest's sources come with libgtest-dev and are compiled for ARM; the other libraries' headers do for what is run.
   [arm]="g++-aarch64-linux-gnu qemu-user libgtest-dev"

@@ -1,7 +1,5 @@
 #include "artifact/reader.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -48,8 +46,6 @@ Result<ArtifactHeader> read_header(const MappedFile& file) {
 }
 
 }  // namespace
-
-uint64_t hash_bytes(std::span<const uint8_t> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
 Result<Artifact> Artifact::open(const std::filesystem::path& path) {
   const std::string name = path.string();

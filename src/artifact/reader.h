@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "artifact/header.h"
+#include "base/hash.h"
 #include "base/mapped_file.h"
 #include "tandem/status.h"
 
@@ -52,7 +53,5 @@ class Artifact {
 
 // True if the file begins like an artifact; used to tell artifacts from other files that a user may name.
 bool looks_like_artifact(const std::filesystem::path& path);
-
-uint64_t hash_bytes(std::span<const uint8_t> bytes);
 
 }  // namespace tandem

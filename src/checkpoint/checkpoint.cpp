@@ -244,12 +244,12 @@ Status Checkpoint::find_name() {
   return ok_status();
 }
 
-Result<std::optional<std::string>> Checkpoint::embedded_tokenizer_json() const {
-  if (!container_ || !container_->tokenizer_json) return std::optional<std::string>();
-  Result<std::string> made = container_->tokenizer_json();
+Result<std::optional<TokenizerSpec>> Checkpoint::embedded_tokenizer() const {
+  if (!container_ || !container_->tokenizer) return std::optional<TokenizerSpec>();
+  Result<TokenizerSpec> made = container_->tokenizer();
   for (const MappedFile& file : container_->files) TANDEM_TRY(file.check());
-  TANDEM_ASSIGN(std::string text, std::move(made));
-  return std::optional(std::move(text));
+  TANDEM_ASSIGN(TokenizerSpec spec, std::move(made));
+  return std::optional(std::move(spec));
 }
 
 bool Checkpoint::has(std::string_view name) const {

@@ -27,6 +27,7 @@
 #include "checkpoint/hub/safetensors.h"
 #include "checkpoint/hub/tokenizer_config.h"
 #include "tandem/status.h"
+#include "tokenizer/tokenizer_spec.h"
 
 namespace tandem {
 
@@ -50,9 +51,9 @@ class Checkpoint {
   // tokenizer.json, or tokenizer.json.gz; tokenizer.model of Meta's folders, tokenizer.bin of llama2.c's. Nothing if
   // there is none of these; tokenizer/import knows older kinds of files in folder().
   const std::optional<std::filesystem::path>& tokenizer_path() const { return tokenizer_path_; }
-  // The text of a tokenizer.json made from what is inside the checkpoint (GGUF); nothing for other containers. Takes a
-  // second for a large vocabulary. An unknown kind of vocabulary is refused (kUnsupported).
-  Result<std::optional<std::string>> embedded_tokenizer_json() const;
+  // The tokenizer that is inside the checkpoint (GGUF); nothing for other containers. Takes a second for a
+  // large vocabulary. An unknown kind of vocabulary is refused (kUnsupported).
+  Result<std::optional<TokenizerSpec>> embedded_tokenizer() const;
 
   bool has(std::string_view name) const;
   // A weight. Dtypes other than f32, f16 and bf16 are refused.

@@ -16,6 +16,7 @@
 #include "checkpoint/hub/tokenizer_config.h"
 #include "checkpoint/stored_tensor.h"
 #include "tandem/status.h"
+#include "tokenizer/tokenizer_spec.h"
 
 namespace tandem {
 
@@ -27,8 +28,8 @@ struct Container {
   GenerationConfig generation;
   TokenizerConfig tokenizer_config;
   std::optional<std::filesystem::path> tokenizer_path;  // A file of its own, in its own format.
-  // Makes the text of a tokenizer.json from what is inside; empty if there is none. Reads from `files`.
-  std::function<Result<std::string>()> tokenizer_json;
+  // Makes a tokenizer of what is inside; empty if nothing is. Reads from `files`.
+  std::function<Result<TokenizerSpec>()> tokenizer;
   std::vector<std::filesystem::path> other_files;  // Small ones that were read too.
 
   // Checks and adds a weight. Errors name the file (`what`) and the file's own name for the weight.

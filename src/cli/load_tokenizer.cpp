@@ -5,6 +5,7 @@
 #include "artifact/reader.h"
 #include "base/error.h"
 #include "checkpoint/checkpoint_tokenizer.h"
+#include "tokenizer/import/tokenizer_files.h"
 
 namespace tandem {
 namespace {
@@ -25,10 +26,10 @@ Result<Tokenizer> load_tokenizer(const std::filesystem::path& model) {
   std::error_code error;
   if (looks_like_artifact(model)) return from_artifact(model);
   const bool is_folder = std::filesystem::is_directory(model, error);
-  if (!is_folder && model.extension() != ".gguf") return Tokenizer::from_file(model);
+  if (!is_folder && model.extension() != ".gguf") return tokenizer_from_file(model);
   std::optional<Tokenizer> tokenizer;
   if (is_folder) {
-    TANDEM_ASSIGN(tokenizer, Tokenizer::from_directory(model));
+    TANDEM_ASSIGN(tokenizer, tokenizer_from_directory(model));
   }
   if (!tokenizer) {
     // A checkpoint that has it inside. A folder need not be a checkpoint to have a tokenizer, so this comes last.

@@ -10,6 +10,7 @@
 #include "compiler/segment_plan.h"
 #include "compiler/targets.h"
 #include "models/builder.h"
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/checkpoint_weights.h"
 
@@ -35,7 +36,9 @@ class CompileJob {
   const std::vector<MethodShape>& shapes() const { return shapes_; }
   const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }
   // As the file has it; empty without one.
-  std::vector<uint8_t> tokenizer_blob() const { return tokenizer_ ? tokenizer_->serialize() : std::vector<uint8_t>(); }
+  std::vector<uint8_t> tokenizer_blob() const {
+    return tokenizer_ ? serialize_tokenizer(*tokenizer_) : std::vector<uint8_t>();
+  }
   CompileReport& report() { return report_; }
 
   bool stopped() const { return options_.stop && options_.stop(); }

@@ -62,7 +62,7 @@ Result<Decoder> Decoder::create(std::span<const DecoderStep> steps, bool tokens_
   bool fused = false;
   for (const DecoderStep& step : steps) {
     Step compiled{step.kind, step.options, step.pattern, step.content, std::nullopt, fused};
-    if (!is_valid_utf8(step.pattern) || !is_valid_utf8(step.content)) {
+    if ((!step.is_compiled && !is_valid_utf8(step.pattern)) || !is_valid_utf8(step.content)) {
       return corrupt("a decoder of the tokenizer has text that is not valid UTF-8");
     }
     if (step.content.size() > kMaxContentBytes) {
@@ -82,7 +82,8 @@ Result<Decoder> Decoder::create(std::span<const DecoderStep> steps, bool tokens_
       return corrupt("a decoder of the tokenizer has no text to look for");
     }
     if (step.kind == DecoderKind::kReplaceRegex) {
-      TANDEM_ASSIGN(compiled.regex, Regex::compile(step.pattern));
+      TANDEM_ASSIGN(compiled.regex, load_step_regex(step.pattern, step.is_compiled));
+      compiled.pattern.clear();
     } else if (step.kind == DecoderKind::kReplaceLiteral && step.pattern.empty()) {
       TANDEM_ASSIGN(compiled.regex, Regex::literal(""));  // Matches between all characters.
     }

@@ -88,7 +88,8 @@ Result<Normalizer> Normalizer::create(std::span<const NormalizerStep> steps) {
     if (!is_valid_utf8(step.content)) return corrupt("a normalizer of the tokenizer puts in what is not valid UTF-8");
     switch (step.kind) {
       case NormalizerKind::kReplaceRegex: {
-        TANDEM_ASSIGN(compiled.regex, Regex::compile(step.pattern));
+        TANDEM_ASSIGN(compiled.regex, load_step_regex(step.pattern, step.is_compiled));
+        compiled.pattern.clear();
         break;
       }
       case NormalizerKind::kReplaceLiteral: {

@@ -15,7 +15,7 @@ constexpr int kMaxByteLevels = 4;
 
 }  // namespace
 
-Result<PreTokenizer> PreTokenizer::create(std::span<const PreTokenizerStep> steps, bool use_known_patterns) {
+Result<PreTokenizer> PreTokenizer::create(std::span<const PreTokenizerStep> steps) {
   PreTokenizer result;
   int byte_levels = 0;
   for (const PreTokenizerStep& step : steps) {
@@ -25,7 +25,9 @@ Result<PreTokenizer> PreTokenizer::create(std::span<const PreTokenizerStep> step
     }
     Step compiled;
     compiled.kind = step.kind;
-    if (!is_valid_utf8(step.pattern)) return corrupt("a pattern of the tokenizer is not valid UTF-8");
+    if (!step.is_compiled && !is_valid_utf8(step.pattern)) {
+      return corrupt("a pattern of the tokenizer is not valid UTF-8");
+    }
     if (step.kind == PreTokenizerKind::kMetaspace) {
       if ((step.options & 0xff) > static_cast<uint32_t>(PrependScheme::kNever) || step.pattern.empty() ||
           next_utf8(step.pattern).length != step.pattern.size()) {
@@ -47,13 +49,14 @@ Result<PreTokenizer> PreTokenizer::create(std::span<const PreTokenizerStep> step
     compiled.behavior = static_cast<SplitBehavior>(step.options & 0xff);
     compiled.invert = (step.options & 0x100) != 0;
     if (step.kind == PreTokenizerKind::kSplitRegex) {
-      // The known patterns match all of a text, so that both ways of splitting give the matches.
       const bool matches = compiled.invert ? compiled.behavior == SplitBehavior::kRemoved
                                            : compiled.behavior == SplitBehavior::kIsolated;
-      if (matches && use_known_patterns) compiled.known = find_known_pattern(step.pattern);
+      // The known patterns match all of a text, so that both ways of splitting give the matches.
+      if (matches && !step.is_compiled) compiled.known = find_known_pattern(step.pattern);
       if (!compiled.known) {
-        TANDEM_ASSIGN(compiled.regex, Regex::compile(step.pattern));
+        TANDEM_ASSIGN(compiled.regex, load_step_regex(step.pattern, step.is_compiled));
       }
+      compiled.is_plain = matches;
     } else if (step.kind == PreTokenizerKind::kSplitLiteral) {
       TANDEM_ASSIGN(compiled.regex, Regex::literal(step.pattern));
     }
@@ -108,6 +111,7 @@ Status PreTokenizerRun::split_piece(size_t index, std::string_view text, bool at
     split_by_known_pattern(*step.known, text, next_);
     return ok_status();
   }
+  if (step.is_plain) return matcher(index).split(text, budget_, !step.invert, next_);
   if (step.kind == PreTokenizerKind::kAddPrefixSpace) {
     if (text[0] != ' ') {
       TANDEM_ASSIGN(text, keep(std::string(" ").append(text)));

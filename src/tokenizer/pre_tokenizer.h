@@ -19,8 +19,8 @@ namespace tandem {
 // The compiled steps. Immutable; each call to the tokenizer has a PreTokenizerRun of its own.
 class PreTokenizer {
  public:
-  // Without `use_known_patterns`, all patterns are run as regular expressions.
-  static Result<PreTokenizer> create(std::span<const PreTokenizerStep> steps, bool use_known_patterns = true);
+  // Regular expressions are compiled ones, or in files from before those were, of the known patterns.
+  static Result<PreTokenizer> create(std::span<const PreTokenizerStep> steps);
 
  private:
   friend class PreTokenizerRun;
@@ -30,6 +30,7 @@ class PreTokenizer {
     bool invert = false;
     PrependScheme scheme{};  // Metaspace.
     bool split = false;      // Metaspace.
+    bool is_plain = false;   // A regular expression whose matches are the words.
     std::string pattern;
     std::optional<KnownPattern> known;
     std::optional<Regex> regex;

@@ -1,10 +1,11 @@
-// Regular expressions of tokenizer files, in Oniguruma's syntax, matched in bounded time.
+// Regular expressions of tokenizer files, compiled ahead of time and matched in bounded time.
 //
 // An engine of our own, because the time must be bounded for any pattern and over all matches of a text: it counts its
-// steps, and charges them to the budget of the call. It tries alternatives in order, as Oniguruma does. A text on which
-// that takes many steps is searched again with a memory of what failed where, which makes a search for all matches
-// linear in the text, whatever the pattern (but for atomic groups and loops over what can be empty). See
-// regex_matcher.cpp.
+// steps, and charges them to the budget of the call. It finds what Oniguruma finds by trying alternatives in order.
+// Most patterns have an automaton (regex_dfa.h), which looks at each character once per match. A text on which that
+// takes many steps, and patterns without an automaton, are searched by a backtracking machine with a memory of what
+// failed where, which makes a search for all matches linear in the text, whatever the pattern (but for atomic groups
+// and loops over what can be empty). See regex_matcher.h. tokenizer/regex/ has the compiler.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tandem/status.h"
 #include "tokenizer/work_budget.h"
@@ -23,10 +25,12 @@ struct RegexProgram;
 // A compiled pattern. Immutable and shared by threads; each caller has a RegexMatcher of its own.
 class Regex {
  public:
-  // kUnsupported names the construct that is not known to mean the same as in Oniguruma.
-  static Result<Regex> compile(std::string_view pattern);
+  // What compile_regex() gave. Any bytes are safe.
+  static Result<Regex> load(std::string_view compiled);
   // A pattern that matches exactly this text; an empty one matches between all characters.
   static Result<Regex> literal(std::string_view text);
+
+  bool has_dfa() const;
 
  private:
   friend class RegexMatcher;
@@ -37,6 +41,10 @@ class Regex {
 // What a literal pattern of a tokenizer may have: it is compared at every byte of a text.
 inline constexpr size_t kMaxLiteralBytes = 1024;
 
+// The regular expression of a tokenizer's step. Files from before patterns were compiled ahead have its text, which is
+// refused.
+Result<Regex> load_step_regex(std::string_view pattern, bool is_compiled);
+
 struct RegexMatch {
   size_t begin;
   size_t end;
@@ -44,7 +52,8 @@ struct RegexMatch {
 
 class RegexMatcher {
  public:
-  explicit RegexMatcher(const Regex& regex);
+  // Without `use_dfa`, a pattern is run by the backtracking machine alone.
+  explicit RegexMatcher(const Regex& regex, bool use_dfa = true);
   RegexMatcher(RegexMatcher&&) noexcept;
   RegexMatcher& operator=(RegexMatcher&&) = delete;
   ~RegexMatcher();
@@ -53,6 +62,8 @@ class RegexMatcher {
   void start(std::string_view text, WorkBudget& budget);
   // The next match after the last; an empty one never where the last one ended. kResourceExhausted when the budget is.
   Result<std::optional<RegexMatch>> next();
+  // Appends all matches of `text` to `words`, and what is between them if `with_gaps`; nothing that is empty.
+  Status split(std::string_view text, WorkBudget& budget, bool with_gaps, std::vector<std::string_view>& words);
 
  private:
   struct State;

@@ -96,21 +96,21 @@ size_t RegexMachine::step_back(size_t place) const {
   return place;
 }
 
-bool RegexMachine::take(const CharSet& set, size_t& place) const {
+bool RegexMachine::take(const ClassSet& set, size_t& place) const {
   if (place >= text_.size()) return false;
   const auto byte = static_cast<uint8_t>(text_[place]);
   if (byte < 0x80) {
-    if (!set.contains(byte)) return false;
+    if (!set[program_.classes.of_ascii(byte)]) return false;
     ++place;
     return true;
   }
   const Utf8Sequence sequence = next_valid_utf8(text_.substr(place));
-  if (!set.contains(sequence.code_point)) return false;
+  if (!set[program_.classes.of(sequence.code_point)]) return false;
   place += sequence.length;
   return true;
 }
 
-uint32_t RegexMachine::take_run(const CharSet& set, uint32_t most, size_t& place) const {
+uint32_t RegexMachine::take_run(const ClassSet& set, uint32_t most, size_t& place) const {
   const char* const text = text_.data();
   const size_t size = text_.size();
   size_t at = place;
@@ -118,11 +118,11 @@ uint32_t RegexMachine::take_run(const CharSet& set, uint32_t most, size_t& place
   for (; count < most && at < size; ++count) {
     const auto byte = static_cast<uint8_t>(text[at]);
     if (byte < 0x80) {
-      if (!set.contains(byte)) break;
+      if (!set[program_.classes.of_ascii(byte)]) break;
       ++at;
     } else {
       const Utf8Sequence sequence = next_valid_utf8(text_.substr(at));
-      if (!set.contains(sequence.code_point)) break;
+      if (!set[program_.classes.of(sequence.code_point)]) break;
       at += sequence.length;
     }
   }
@@ -185,7 +185,7 @@ RegexMachine::Step RegexMachine::split(const Run& run, uint32_t& at, size_t plac
 template <bool kCareful>
 RegexMachine::Step RegexMachine::repeat(const Run& run, uint32_t at, size_t& place) {
   const RegexInstruction& i = program_.code[at];
-  const CharSet& set = program_.sets[i.set];
+  const ClassSet& set = program_.sets[i.set];
   const bool is_lazy = i.mode == RepeatMode::kLazy;
   const bool is_possessive = i.mode == RepeatMode::kPossessive;
   const size_t begin = place;

@@ -68,8 +68,8 @@ class RegexMachine {
   bool holds(RegexAssertion assertion, size_t place) const;
   size_t next_bit(size_t place) const;
   size_t step_back(size_t place) const;
-  bool take(const CharSet& set, size_t& place) const;
-  uint32_t take_run(const CharSet& set, uint32_t most, size_t& place) const;
+  bool take(const ClassSet& set, size_t& place) const;
+  uint32_t take_run(const ClassSet& set, uint32_t most, size_t& place) const;
   bool spend(uint64_t steps);
   Step push(const Frame& frame);
   bool is_remembered(uint32_t at) const { return program_.code[at].max == kUnbounded; }

@@ -4,12 +4,10 @@
 #include <deque>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/decoder.h"
-#include "tokenizer/import/tokenizer_json.h"
 #include "tokenizer/normalized_origins.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pre_tokenizer.h"
@@ -21,7 +19,6 @@
 namespace tandem {
 namespace {
 
-constexpr uint64_t kMaxJsonBytes = 256u << 20;
 constexpr size_t kMaxTextBytes = 1u << 30;
 // The buffers for a word have some 20 times its size. Only tokenizers without a pre-tokenizer meet long words.
 constexpr size_t kMaxWordBytes = 64u << 20;
@@ -155,26 +152,11 @@ Result<Tokenizer> Tokenizer::open(std::vector<uint8_t> owned, std::span<const ui
   return Tokenizer(std::move(impl));
 }
 
-Result<Tokenizer> Tokenizer::from_spec(const TokenizerSpec& spec) {
-  TANDEM_ASSIGN(std::vector<uint8_t> blob, TokenizerBlob::build(spec));
-  return open(std::move(blob), {});
-}
-
-Result<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json) {
-  if (tokenizer_json.size() > kMaxJsonBytes) {
-    return corrupt("tokenizer.json has {} bytes, more than such a file can have", tokenizer_json.size());
-  }
-  TokenizerSpec spec;
-  {
-    TANDEM_ASSIGN(const Json json, parse_json(tokenizer_json, "tokenizer.json"));
-    TANDEM_ASSIGN(spec, read_tokenizer_json(json));
-  }
-  return from_spec(spec);
-}
-
 Result<Tokenizer> Tokenizer::from_blob(std::span<const uint8_t> blob) { return open({}, blob); }
 
-std::vector<uint8_t> Tokenizer::serialize() const { return {impl_->blob.bytes().begin(), impl_->blob.bytes().end()}; }
+Result<Tokenizer> Tokenizer::from_owned_blob(std::vector<uint8_t> blob) { return open(std::move(blob), {}); }
+
+std::span<const uint8_t> Tokenizer::blob() const { return impl_->blob.bytes(); }
 
 ControlTokens Tokenizer::control_tokens(std::string_view template_sources) const {
   return ControlTokens(impl_->blob, template_sources);

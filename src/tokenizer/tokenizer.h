@@ -1,16 +1,15 @@
 // Text to token ids and back, exactly as the Hugging Face `tokenizers` library does it: BPE over bytes or over
 // characters, and Unigram.
 //
-//   auto tokenizer = Tokenizer::from_file("checkpoint/tokenizer.json");
+//   auto tokenizer = Tokenizer::from_blob(bytes);
 //   auto ids = tokenizer->encode("Once upon a time", /*add_special=*/true);
 //   std::string text = tokenizer->decode(*ids, /*skip_special=*/true);
 //
-// Read from a checkpoint's files when a model is compiled; at run time the compiled form (serialize(), from_blob()) is
-// used where it lies in the artifact. Both ways run the same code: from_spec() compiles, then opens what it compiled.
+// What runs is the compiled form, used where it lies in the artifact. tokenizer/import/ compiles the files of a
+// checkpoint, when a model is compiled and for tests and tools, which then open what was compiled like any other.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,7 +24,6 @@ namespace tandem {
 
 class ControlTokens;
 class Decoder;
-struct TokenizerSpec;
 
 // How a text is encoded that has parts which may not become control tokens.
 struct EncodeOptions {
@@ -41,21 +39,11 @@ struct EncodeOptions {
 // Immutable and thread-safe; copies are cheap and share the tables.
 class Tokenizer {
  public:
-  // The tokenizer of a checkpoint's folder, from whichever of these it has, the first that is there: tokenizer.json
-  // (or .gz), tokenizer.model (sentencepiece or tiktoken), qwen.tiktoken, vocab.json with merges.txt, tokenizer.bin
-  // (llama2.c). Nothing if it has none. What the older files do not say is read from tokenizer_config.json,
-  // special_tokens_map.json and added_tokens.json beside them. A `file` that the checkpoint names goes first.
-  static Result<std::optional<Tokenizer>> from_directory(const std::filesystem::path& folder,
-                                                         const std::optional<std::filesystem::path>& file = {});
-  // One of these files, whatever it is called; a vocab.json needs its merges.txt beside it.
-  static Result<Tokenizer> from_file(const std::filesystem::path& path);
-  // The text of a tokenizer.json. What is not supported is refused by name (kUnsupported).
-  static Result<Tokenizer> from_json(std::string_view tokenizer_json);
-  static Result<Tokenizer> from_spec(const TokenizerSpec& spec);
-  // What serialize() gave. Used in place: `blob` must outlive the tokenizer and all its copies. Any bytes are safe.
+  // The compiled form. Used in place: `blob` must outlive the tokenizer and all its copies. Any bytes are safe.
   static Result<Tokenizer> from_blob(std::span<const uint8_t> blob);
-  // The compiled form, for an artifact.
-  std::vector<uint8_t> serialize() const;
+  // The same, of bytes that the tokenizer keeps.
+  static Result<Tokenizer> from_owned_blob(std::vector<uint8_t> blob);
+  std::span<const uint8_t> blob() const;
 
   // The ids of a text. Bytes that are not UTF-8 count as U+FFFD, as in Rust's from_utf8_lossy (the library takes
   // nothing but valid text). `add_special` puts the tokens around it that the tokenizer's post-processor adds, such as

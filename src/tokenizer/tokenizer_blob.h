@@ -1,6 +1,6 @@
 // The compiled form of a tokenizer: one flat run of bytes that is used where it lies, mapped from an artifact.
 //
-// Little-endian, version 2. A header of fixed size names the sections (byte offset and byte count, from the start of
+// Little-endian, version 3. A header of fixed size names the sections (byte offset and byte count, from the start of
 // the blob, each 8-aligned); the sections are arrays of fixed-size records:
 //   pool          the bytes of all strings
 //   tokens        per id: {u32 offset, u32 length (24 bits) and TokenFlag (8 bits)} into the pool
@@ -10,21 +10,22 @@
 //   byte_ids      256 × u32: the token that is this one byte (kByteLevel), or <0xNN> (kByteFallback), or kNoToken
 //   added_raw     {u32 offset, u32 length, u32 id, u32 AddedFlag}, sorted by bytes: matched in the text as it comes
 //   added_normal  the same, matched in normalized text
-//   normalizers   {u32 kind, u32 options, u32 offset and u32 length of the pattern, the same of the content}
+//   normalizers   {u32 kind, u32 options, u32 offset and u32 length of the pattern, the same of the content}; the
+//                 pattern of a regular expression is in its compiled form (regex_format.h)
 //   steps         the same: the pre-tokenizers
 //   prefix, suffix  u32 ids
 //   decoders      as normalizers
 //   decode_as     {u32 id, u32 offset, u32 length, u32 zero}, sorted by id: tokens that decode to something else than
 //                 they are called (kTokenDecodesAs)
 //   scores        f64 per id; Unigram only
-//   trie          {u32 first child, u32 id or kNoToken, u32 label (8 bits) and number of children (9 bits)}; the root
-//   is
-//                 the first; the children of a node are next to each other, sorted by label; Unigram only
-// Version 1, which files of the first release have, is read too: it ends after the suffix, its normalizers are only
-// {u32 kind}, its steps have no content, and it is always kByteLevel.
-// With kByteLevel, tokens are stored as the bytes that they stand for, else as they are written. The bytes of a blob
-// come from a file and may be anything: open() checks the header and the short sections, and every look-up in the long
-// ones checks what it reads, so that loading touches few pages.
+//   trie          {u32 first child, u32 id or kNoToken, u32 label (8 bits) and number of children (9 bits)}; the
+//                 root is the first; the children of a node are next to each other, sorted by label; Unigram only
+// Older versions are read too. Version 2 has regular expressions as text: those that most byte-level tokenizers split
+// by are known (split_patterns.h), others are refused. Version 1, which files of the first release have, ends besides
+// after the suffix, its normalizers are only {u32 kind}, its steps have no content, and it is always kByteLevel. With
+// kByteLevel, tokens are stored as the bytes that they stand for, else as they are written. The bytes of a blob come
+// from a file and may be anything: open() checks the header and the short sections, and every look-up in the long ones
+// checks what it reads, so that loading touches few pages.
 #pragma once
 
 #include <array>
@@ -73,8 +74,6 @@ class TokenizerBlob {
  public:
   // The bytes must outlive the object.
   static Result<TokenizerBlob> open(std::span<const uint8_t> bytes);
-  // The blob of a tokenizer. Fails only for what the format cannot hold.
-  static Result<std::vector<uint8_t>> build(const TokenizerSpec& spec);
 
   std::span<const uint8_t> bytes() const { return bytes_; }
   uint32_t vocab_size() const { return vocab_size_; }
@@ -166,7 +165,8 @@ class TokenizerBlob {
     uint64_t size = 0;
   };
 
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kFirstCompiledVersion = 3;
   static constexpr size_t kFirstVersionSections = kDecoders;
   static constexpr size_t kTokenBytes = 8;
   static constexpr size_t kMergeBytes = 16;
@@ -225,6 +225,7 @@ std::vector<TokenizerStep<Kind>> TokenizerBlob::steps(Section section) const {
       step.options = load(record + 4);
       step.pattern = pooled(load(record + 8), load(record + 12));
     }
+    step.is_compiled = version_ >= kFirstCompiledVersion && is_regex(step.kind);
     if (bytes >= 24) step.content = pooled(load(record + 16), load(record + 20));
     steps.push_back(std::move(step));
   }

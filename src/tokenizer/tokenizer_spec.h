@@ -83,7 +83,11 @@ struct TokenizerStep {
   uint32_t options = 0;
   std::string pattern = {};
   std::string content = {};
+  bool is_compiled = false;  // The pattern of a regular expression: what compile_regex() made of it.
 };
+inline bool is_regex(NormalizerKind kind) { return kind == NormalizerKind::kReplaceRegex; }
+inline bool is_regex(PreTokenizerKind kind) { return kind == PreTokenizerKind::kSplitRegex; }
+inline bool is_regex(DecoderKind kind) { return kind == DecoderKind::kReplaceRegex; }
 using NormalizerStep = TokenizerStep<NormalizerKind>;
 using PreTokenizerStep = TokenizerStep<PreTokenizerKind>;
 using DecoderStep = TokenizerStep<DecoderKind>;

@@ -1,7 +1,9 @@
-// The few Unicode properties and the normal forms that tokenizers ask for, on top of utf8proc's tables.
+// The few Unicode properties and the normal forms that tokenizers ask for, from tables of our own: ids do not depend on
+// what a distribution has installed.
 //
 // Each function follows the tables of the library that tokenizer.json is written for, which are of several versions of
-// Unicode: 9 for the normal forms and marks, 8 for punctuation, 16 for words, 17 for numbers and lower case.
+// Unicode: 9 for the normal forms and marks, 8 for punctuation, 16 for words and categories, 17 for numbers and lower
+// case. tools/unicode/make_unicode_tables.py makes the tables, and says where the data come from.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +36,40 @@ enum CharacterClass : uint8_t {
 };
 CharacterClass character_class(char32_t code_point);
 
-// The general category, as utf8proc numbers them, with the tables of Unicode 16 for letters, marks and numbers.
-uint8_t general_category(char32_t code_point);
+enum GeneralCategory : uint8_t {
+  kCategoryCn,
+  kCategoryLu,
+  kCategoryLl,
+  kCategoryLt,
+  kCategoryLm,
+  kCategoryLo,
+  kCategoryMn,
+  kCategoryMc,
+  kCategoryMe,
+  kCategoryNd,
+  kCategoryNl,
+  kCategoryNo,
+  kCategoryPc,
+  kCategoryPd,
+  kCategoryPs,
+  kCategoryPe,
+  kCategoryPi,
+  kCategoryPf,
+  kCategoryPo,
+  kCategorySm,
+  kCategorySc,
+  kCategorySk,
+  kCategorySo,
+  kCategoryZs,
+  kCategoryZl,
+  kCategoryZp,
+  kCategoryCc,
+  kCategoryCf,
+  kCategoryCs,
+  kCategoryCo,
+};
+// By the tables of Unicode 16.
+GeneralCategory general_category(char32_t code_point);
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 

@@ -241,7 +241,7 @@ inline Tokenizer byte_tokenizer(const std::vector<std::pair<std::string, bool>>&
                                     {"lstrip", false},
                                     {"rstrip", false}});
   }
-  auto tokenizer = Tokenizer::from_json(json.dump());
+  auto tokenizer = tokenizer_from_json(json.dump());
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.error().message;
   return *std::move(tokenizer);
 }

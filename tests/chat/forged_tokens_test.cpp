@@ -104,7 +104,7 @@ TEST(ForgedTokens, NoVocabularyMakesThem) {
                           {"single_word", false},
                           {"lstrip", false},
                           {"rstrip", false}}}}};
-    const auto tokenizer = Tokenizer::from_json(json.dump());
+    const auto tokenizer = tokenizer_from_json(json.dump());
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
     const OriginSpan all{0, SIZE_MAX, Origin::kData};
     for (const std::string text : {"<s>", "a<s>", "<s>a", "<<s>>", "<s><s>", "<unk>"}) {
@@ -177,7 +177,7 @@ TEST(ForgedTokens, HarmlessTextHasTheTokensThatItAlwaysHad) {
     fs::path path = shared_data("golden/tokenizers") / family / "tokenizer.json";
     if (!fs::exists(path)) path += ".gz";
     if (!fs::exists(path)) GTEST_SKIP() << "no golden vocabularies here";
-    const auto tokenizer = Tokenizer::from_file(path);
+    const auto tokenizer = tokenizer_from_file(path);
     ASSERT_TRUE(tokenizer.ok());
     const Json vectors = load_json(path.parent_path() / "vectors.public.json");
     const OriginSpan all{0, SIZE_MAX, Origin::kData};
@@ -214,7 +214,7 @@ TEST_P(GoldenChat, HasTheTemplatesControlTokensAlone) {
   fs::path path = shared_data("golden/tokenizers") / vocabulary / "tokenizer.json";
   if (!fs::exists(path)) path += ".gz";
   if (!fs::exists(path)) GTEST_SKIP() << "no vocabulary of " << family << " here";
-  const auto tokenizer = Tokenizer::from_file(path);
+  const auto tokenizer = tokenizer_from_file(path);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
   EXPECT_GE(check(make_model(family, chat, *tokenizer), false), 100);
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/json.h"
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_spec.h"
@@ -25,7 +26,7 @@ TokenizerSpec letters_spec() {
 }
 
 Tokenizer open(const TokenizerSpec& spec) {
-  Result<Tokenizer> tokenizer = Tokenizer::from_spec(spec);
+  Result<Tokenizer> tokenizer = tokenizer_from_spec(spec);
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.error().message;
   return *tokenizer;
 }
@@ -33,7 +34,7 @@ Tokenizer open(const TokenizerSpec& spec) {
 // Encodes also by the compiled form, as a model's file has it.
 void expect_refused(const TokenizerSpec& spec, const std::string& text, const std::string& mentions) {
   const Tokenizer tokenizer = open(spec);
-  const std::vector<uint8_t> blob = tokenizer.serialize();
+  const std::vector<uint8_t> blob = serialize_tokenizer(tokenizer);
   const Result<Tokenizer> reopened = Tokenizer::from_blob(blob);
   ASSERT_TRUE(reopened.ok());
   for (const Tokenizer& each : {tokenizer, *reopened}) {
@@ -148,7 +149,7 @@ TEST(BoundedWork, TooManyStepsAreRefused) {
   Json steps = Json::array();
   for (int i = 0; i < 1'000; ++i) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
   json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
-  const Result<Tokenizer> tokenizer = Tokenizer::from_json(json.dump());
+  const Result<Tokenizer> tokenizer = tokenizer_from_json(json.dump());
   ASSERT_FALSE(tokenizer.ok());
   EXPECT_EQ(tokenizer.error().code, ErrorCode::kUnsupported);
 }
@@ -156,7 +157,7 @@ TEST(BoundedWork, TooManyStepsAreRefused) {
 TEST(BoundedWork, LiteralPatternsHaveALength) {
   TokenizerSpec spec = letters_spec();
   spec.normalizers.push_back({NormalizerKind::kReplaceLiteral, 0, std::string(100'000, 'a') + "b", "c"});
-  const Result<Tokenizer> tokenizer = Tokenizer::from_spec(spec);
+  const Result<Tokenizer> tokenizer = tokenizer_from_spec(spec);
   ASSERT_FALSE(tokenizer.ok());
   EXPECT_EQ(tokenizer.error().code, ErrorCode::kUnsupported);
 }
@@ -211,7 +212,7 @@ TEST(BoundedWork, DecodersThatStripMuchAreRefused) {
   TokenizerSpec spec = letters_spec();
   spec.decoders.push_back({DecoderKind::kFuse});
   spec.decoders.push_back({DecoderKind::kStrip, 0xffffu << 16, "", "a"});
-  const Result<Tokenizer> tokenizer = Tokenizer::from_spec(spec);
+  const Result<Tokenizer> tokenizer = tokenizer_from_spec(spec);
   ASSERT_FALSE(tokenizer.ok());
   EXPECT_EQ(tokenizer.error().code, ErrorCode::kUnsupported);
 }

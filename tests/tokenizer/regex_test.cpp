@@ -8,6 +8,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "tokenizer/regex/regex_compiler.h"
 #include "unicode/utf8.h"
 
 namespace tandem {
@@ -16,8 +17,8 @@ namespace regex_test {
 using Matches = std::vector<std::pair<size_t, size_t>>;
 
 // All matches, or nothing if that takes too long.
-std::optional<Matches> find_all(const Regex& regex, std::string_view text, WorkBudget& budget) {
-  RegexMatcher matcher(regex);
+std::optional<Matches> find_all(const Regex& regex, std::string_view text, WorkBudget& budget, bool use_dfa = true) {
+  RegexMatcher matcher(regex, use_dfa);
   matcher.start(text, budget);
   Matches matches;
   while (true) {
@@ -29,7 +30,7 @@ std::optional<Matches> find_all(const Regex& regex, std::string_view text, WorkB
 }
 
 Matches find_all(std::string_view pattern, std::string_view text) {
-  const Result<Regex> regex = Regex::compile(pattern);
+  const Result<Regex> regex = make_regex(pattern);
   EXPECT_TRUE(regex.ok()) << regex.error().message;
   WorkBudget budget(text.size());
   return regex.ok() ? find_all(*regex, text, budget).value_or(Matches()) : Matches();
@@ -125,10 +126,11 @@ class PatternMaker {
 TEST(Regex, FindsWhatAnotherEngineFinds) {
   PatternMaker maker(1);
   size_t compared = 0;
+  size_t with_dfa = 0;
   for (int i = 0; i < 10'000; ++i) {
     const std::string pattern = maker.pattern();
     const Oracle oracle(pattern);
-    const Result<Regex> regex = Regex::compile(pattern);
+    const Result<Regex> regex = make_regex(pattern);
     ASSERT_TRUE(oracle.ok()) << pattern;
     ASSERT_TRUE(regex.ok()) << regex.error().message;
     for (int k = 0; k < 8; ++k) {
@@ -139,9 +141,15 @@ TEST(Regex, FindsWhatAnotherEngineFinds) {
       if (!expected || !found) continue;
       ++compared;
       ASSERT_EQ(*found, *expected) << pattern << " in " << text;
+      if (!regex->has_dfa()) continue;
+      ++with_dfa;
+      WorkBudget again(text.size());
+      const std::optional<Matches> by_machine = find_all(*regex, text, again, /*use_dfa=*/false);
+      ASSERT_EQ(by_machine.value_or(*expected), *expected) << pattern << " in " << text;
     }
   }
   EXPECT_GT(compared, 75'000u);
+  EXPECT_GT(with_dfa, 40'000u);
 }
 
 // A text that makes the matcher remember what failed gives the same matches as its parts do without.
@@ -151,7 +159,7 @@ TEST(Regex, RememberingChangesNothing) {
   for (int i = 0; i < 600; ++i) {
     const std::string pattern = maker.pattern();
     const Oracle oracle(pattern);
-    const Result<Regex> regex = Regex::compile(pattern);
+    const Result<Regex> regex = make_regex(pattern);
     ASSERT_TRUE(oracle.ok() && regex.ok()) << pattern;
     std::string text(1000, 'a');
     while (text.size() < 2000) text += maker.text();
@@ -190,7 +198,7 @@ TEST(Regex, RefusesByName) {
         "a{1,2}+", "[a",     "\\",       R"(\1)",   R"(\C)",       R"(\K)",  "(*ANY)a", R"(\u12)",    "(",
         ")",       "a**",    "*a",       "a{2}{3}", "a{3,2}",      "a{2}?",  "[b-a]",   R"([\s-x])",  "(?<=a+)b",
         "(?=a)*",  "a(?i)b", "a{70000}", "(?R)",    "(?<=a{300})", "(?1)",   "(?(1)a)", R"(\g<1>)",   "^*"}) {
-    const Result<Regex> regex = Regex::compile(pattern);
+    const Result<Regex> regex = make_regex(pattern);
     ASSERT_FALSE(regex.ok()) << pattern;
     EXPECT_EQ(regex.error().code, ErrorCode::kUnsupported) << pattern;
     EXPECT_NE(regex.error().message.find("regular expression"), std::string::npos) << regex.error().message;
@@ -202,7 +210,7 @@ TEST(Regex, RefusesProgramsThatGrowWithoutBound) {
   for (const std::string& pattern :
        {std::string("(?:(?:(?:ab){100}){100}){100}"), std::string("(?:(?:(?:){65535}){65535}){65535}"),
         std::string("(?:(?:(?:a?b?){0,65535}){0,65535}){0,65535}"), deep, std::string(70'000, 'a')}) {
-    const Result<Regex> regex = Regex::compile(pattern);
+    const Result<Regex> regex = make_regex(pattern);
     ASSERT_FALSE(regex.ok());
     EXPECT_EQ(regex.error().code, ErrorCode::kUnsupported);
     EXPECT_LT(regex.error().message.size(), 500u);
@@ -211,7 +219,7 @@ TEST(Regex, RefusesProgramsThatGrowWithoutBound) {
 
 // Units of work per byte, over all matches. Searching again from each byte to the end would take 20,000.
 double work_per_byte(std::string_view pattern, const std::string& text) {
-  const Result<Regex> regex = Regex::compile(pattern);
+  const Result<Regex> regex = make_regex(pattern);
   EXPECT_TRUE(regex.ok()) << regex.error().message;
   WorkBudget budget(text.size());
   const uint64_t before = budget.left();
@@ -233,7 +241,7 @@ TEST(Regex, AllMatchesTakeLinearWork) {
 TEST(Regex, WhatIsNotLinearEndsWithASentence) {
   const std::string text(40'000, 'a');
   for (const char* pattern : {"(?:a*)*b|a", "(?>(?:aa)*)b|a", "a{1,60000}b|a"}) {
-    const Result<Regex> regex = Regex::compile(pattern);
+    const Result<Regex> regex = make_regex(pattern);
     ASSERT_TRUE(regex.ok()) << regex.error().message;
     RegexMatcher matcher(*regex);
     WorkBudget budget(text.size());

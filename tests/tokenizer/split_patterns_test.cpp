@@ -5,8 +5,8 @@
 
 #include <random>
 
+#include "tokenizer/import/compile_steps.h"
 #include "tokenizer/pre_tokenizer.h"
-#include "unicode/additions.h"
 #include "unicode/properties.h"
 #include "unicode/utf8.h"
 
@@ -21,6 +21,9 @@ std::string random_text(std::mt19937& random) {
   constexpr std::u32string_view kUsual =
       U"aZbsStTrReEvVmMlLdD'''  \n\r\t/.,-09\u00a0\u3000\u2028\u0301\u0e31\u00e9\u00c9"
       U"\u01c5\u02b0\u65e5\u017f\u00bd\u2167\u0660\u20ac\U0001f600\u200d\u212a\u0130";
+  constexpr std::u32string_view kUnicode16 =
+      U"\u0897\u1c89\u1c8a\u1b4e\ua7cb\ua7dc\u2427\U000105c0\U00010d40\U00010d4a\U00010d50\U00010d70\U00011bf0"
+      U"\U0001e5f1\U00016d40\U0001cc00\U0001171e";
   std::string text;
   const size_t length = random() % 24;
   for (size_t i = 0; i < length; ++i) {
@@ -29,33 +32,60 @@ std::string random_text(std::mt19937& random) {
       c = static_cast<char32_t>(random() % (random() % 2 == 0 ? 0x3000 : 0x110000));
       if (c >= 0xd800 && c <= 0xdfff) c = U'x';
     }
-    if (random() % 32 == 0) c = unicode_additions()[random() % unicode_additions().size()].first;
+    if (random() % 32 == 0) c = kUnicode16[random() % kUnicode16.size()];
     append_utf8(text, c);
   }
   return text;
+}
+
+PreTokenizer compiled(std::string_view pattern) {
+  const PreTokenizerStep step{PreTokenizerKind::kSplitRegex, split_options(SplitBehavior::kIsolated),
+                              std::string(pattern)};
+  const auto steps = compile_steps(std::span(&step, 1));
+  EXPECT_TRUE(steps.ok()) << steps.error().message;
+  auto pre_tokenizer = PreTokenizer::create(*steps);
+  EXPECT_TRUE(pre_tokenizer.ok()) << pre_tokenizer.error().message;
+  return *std::move(pre_tokenizer);
 }
 
 TEST(SplitPatterns, EqualTheRegularExpressions) {
   for (const std::string_view pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200k}) {
     SCOPED_TRACE(pattern);
     ASSERT_TRUE(find_known_pattern(pattern));
+    // As text, which is how files from before patterns were compiled have it.
     const PreTokenizerStep step{PreTokenizerKind::kSplitRegex, split_options(SplitBehavior::kIsolated),
                                 std::string(pattern)};
     const auto by_hand = PreTokenizer::create(std::span(&step, 1));
-    const auto by_regex = PreTokenizer::create(std::span(&step, 1), /*use_known_patterns=*/false);
-    ASSERT_TRUE(by_hand.ok() && by_regex.ok());
+    ASSERT_TRUE(by_hand.ok()) << by_hand.error().message;
+    const PreTokenizer by_regex = compiled(pattern);
     std::mt19937 random(1);
     for (int i = 0; i < 40'000; ++i) {
       const std::string text = random_text(random);
       WorkBudget budget(text.size());
       PreTokenizerRun fast(*by_hand, budget);
-      PreTokenizerRun slow(*by_regex, budget);
+      PreTokenizerRun slow(by_regex, budget);
       const auto words = fast.split(text, true);
       const auto expected = slow.split(text, true);
       ASSERT_TRUE(words.ok() && expected.ok());
       ASSERT_EQ(**words, **expected) << text;
     }
   }
+}
+
+TEST(SplitPatterns, HaveAnAutomaton) {
+  for (const std::string_view pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200k}) {
+    const auto regex = make_regex(pattern);
+    ASSERT_TRUE(regex.ok()) << regex.error().message;
+    EXPECT_TRUE(regex->has_dfa()) << pattern;
+  }
+}
+
+TEST(SplitPatterns, OtherPatternsAsTextAreRefused) {
+  const PreTokenizerStep step{PreTokenizerKind::kSplitRegex, split_options(SplitBehavior::kIsolated), R"(\d+)"};
+  const auto refused = PreTokenizer::create(std::span(&step, 1));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(refused.error().message.find("compile the model again"), std::string::npos) << refused.error().message;
 }
 
 TEST(SplitPatterns, OthersAreNotKnown) {

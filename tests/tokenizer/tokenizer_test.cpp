@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tokenizer/import/gzip.h"
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/tokenizer_test_data.h"
 
 namespace tandem {
@@ -18,7 +19,7 @@ namespace tokenizer_test {
 Json demo_json() { return load_json(text_data("demo_tokenizer.json")); }
 
 Error error_of(const Json& json) {
-  const Result<Tokenizer> tokenizer = Tokenizer::from_json(json.dump());
+  const Result<Tokenizer> tokenizer = tokenizer_from_json(json.dump());
   if (tokenizer.ok()) return Error{ErrorCode::kInternal, "no error"};
   return tokenizer.error();
 }
@@ -174,16 +175,16 @@ TEST(Tokenizer, RefusesByName) {
   expect(changed("/model", 3), ErrorCode::kCorrupt, "model");
   expect(changed("/added_tokens/0/content", 3), ErrorCode::kCorrupt, "content");
   expect(changed("/pre_tokenizer/pretokenizers/0/pattern/Regex", "("), ErrorCode::kUnsupported, "regular expression");
-  EXPECT_EQ(Tokenizer::from_json("{").error().code, ErrorCode::kCorrupt);
-  EXPECT_EQ(Tokenizer::from_json("").error().code, ErrorCode::kCorrupt);
-  EXPECT_EQ(Tokenizer::from_json("[]").error().code, ErrorCode::kCorrupt);
-  EXPECT_EQ(Tokenizer::from_file("/nonexistent/tokenizer.json").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(tokenizer_from_json("{").error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(tokenizer_from_json("").error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(tokenizer_from_json("[]").error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(tokenizer_from_file("/nonexistent/tokenizer.json").error().code, ErrorCode::kNotFound);
 }
 
 TEST(Tokenizer, UnknownTokenThatIsAbsentIsAnErrorOnlyWhenNeeded) {
   Json json = demo_json();
   json["model"]["unk_token"] = "<nope>";
-  const Result<Tokenizer> tokenizer = Tokenizer::from_json(json.dump());
+  const Result<Tokenizer> tokenizer = tokenizer_from_json(json.dump());
   ASSERT_TRUE(tokenizer.ok());
   EXPECT_TRUE(tokenizer->encode("fine", false).ok());
   std::string all_bytes_text = "zx";
@@ -191,7 +192,7 @@ TEST(Tokenizer, UnknownTokenThatIsAbsentIsAnErrorOnlyWhenNeeded) {
   const auto zebra = json["model"]["vocab"].find("~");
   ASSERT_NE(zebra, json["model"]["vocab"].end());
   json["model"]["vocab"].erase("~");
-  const Result<Tokenizer> without = Tokenizer::from_json(json.dump());
+  const Result<Tokenizer> without = tokenizer_from_json(json.dump());
   ASSERT_TRUE(without.ok()) << without.error().message;
   EXPECT_FALSE(without->encode("~", false).ok());
 }
@@ -200,7 +201,7 @@ TEST(Tokenizer, ReadsGzip) {
   const std::string text = demo_json().dump();
   const std::filesystem::path path = std::filesystem::temp_directory_path() / "tandem_test_tokenizer.json.gz";
   std::ofstream(path, std::ios::binary) << gzip(text);
-  const Result<Tokenizer> tokenizer = Tokenizer::from_file(path);
+  const Result<Tokenizer> tokenizer = tokenizer_from_file(path);
   EXPECT_TRUE(tokenizer.ok());
   std::filesystem::remove(path);
 }
@@ -234,7 +235,7 @@ TEST(Gzip, BombsAreRefusedBeforeTheyTakeMemory) {
 TEST(Blob, AnyDamageIsSafe) {
   const Result<Tokenizer> tokenizer = load_demo_tokenizer();
   ASSERT_TRUE(tokenizer.ok());
-  const std::vector<uint8_t> blob = tokenizer->serialize();
+  const std::vector<uint8_t> blob = serialize_tokenizer(*tokenizer);
   const auto use = [](std::span<const uint8_t> bytes) {
     const Result<Tokenizer> damaged = Tokenizer::from_blob(bytes);
     if (!damaged.ok()) {
@@ -295,11 +296,30 @@ TEST(Blob, TheFirstVersionIsStillRead) {
 TEST(Blob, NewerVersionIsNamed) {
   const Result<Tokenizer> tokenizer = load_demo_tokenizer();
   ASSERT_TRUE(tokenizer.ok());
-  std::vector<uint8_t> blob = tokenizer->serialize();
+  std::vector<uint8_t> blob = serialize_tokenizer(*tokenizer);
   blob[8] = 99;
   const Result<Tokenizer> newer = Tokenizer::from_blob(blob);
   ASSERT_FALSE(newer.ok());
   EXPECT_EQ(newer.error().code, ErrorCode::kUnsupported);
+}
+
+// Files from before regular expressions were compiled ahead have them as text.
+TEST(Tokenizer, FilesFromBeforePatternsWereCompiled) {
+  const auto read = [](const char* name) { return *read_text_file(text_data(name), 1 << 20); };
+  const std::string known = read("version2_known_pattern.blob");
+  const auto old = Tokenizer::from_blob({reinterpret_cast<const uint8_t*>(known.data()), known.size()});
+  ASSERT_TRUE(old.ok()) << old.error().message;
+  const auto now = tokenizer_from_json(read("version2_known_pattern.json"));
+  ASSERT_TRUE(now.ok()) << now.error().message;
+  for (const char* text : {"the cat's the 12 them  the\n\n the<end> other", "it'll  THE", "\t \r\n a", ""}) {
+    EXPECT_EQ(*old->encode(text, true), *now->encode(text, true)) << text;
+  }
+
+  const std::string other = read("version2_other_pattern.blob");
+  const auto refused = Tokenizer::from_blob({reinterpret_cast<const uint8_t*>(other.data()), other.size()});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(refused.error().message.find("compile the model again"), std::string::npos) << refused.error().message;
 }
 
 }  // namespace tokenizer_test

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tandem {
@@ -35,7 +36,7 @@ inline Json load_json(const std::filesystem::path& path) {
   return *std::move(json);
 }
 
-inline Result<Tokenizer> load_demo_tokenizer() { return Tokenizer::from_file(text_data("demo_tokenizer.json")); }
+inline Result<Tokenizer> load_demo_tokenizer() { return tokenizer_from_file(text_data("demo_tokenizer.json")); }
 
 struct TokenizerVector {
   std::string text;

@@ -7,7 +7,7 @@
 #include "checkpoint/container.h"
 #include "checkpoint/gguf/gguf.h"
 #include "checkpoint/gguf/gguf_config.h"
-#include "checkpoint/gguf/vocabulary_json.h"
+#include "checkpoint/gguf/gguf_vocabulary.h"
 #include "checkpoint/hub/safetensors.h"
 
 namespace tandem {
@@ -37,8 +37,7 @@ Result<Vocabulary> read_vocabulary(const GgufContent& content) {
   return vocabulary;
 }
 
-// The parts of the tokenizer that its JSON needs beyond tokens and types.
-Result<std::string> make_tokenizer(const GgufContent& content) {
+Result<TokenizerSpec> make_tokenizer(const GgufContent& content) {
   TANDEM_ASSIGN(Vocabulary vocabulary, read_vocabulary(content));
   TANDEM_ASSIGN(const auto model, content.string("tokenizer.ggml.model"));
   TANDEM_ASSIGN(const auto pre, content.string("tokenizer.ggml.pre"));
@@ -56,11 +55,11 @@ Result<std::string> make_tokenizer(const GgufContent& content) {
     TANDEM_ASSIGN(vocabulary.scores, content.floats("tokenizer.ggml.scores"));
     TANDEM_ASSIGN(const auto prefix, content.boolean("tokenizer.ggml.add_space_prefix"));
     vocabulary.add_space_prefix = prefix.value_or(true);
-    return sentencepiece_json(vocabulary, content.what());
+    return sentencepiece_spec(vocabulary, content.what());
   }
   if (model && *model == "gpt2") {
     TANDEM_ASSIGN(vocabulary.merges, content.strings("tokenizer.ggml.merges"));
-    return byte_level_json(vocabulary, content.what());
+    return byte_level_spec(vocabulary, content.what());
   }
   return unsupported("{}: tokenizers of type \"{}\" are not supported (llama and gpt2 are)", content.what(),
                      printable_name(model.value_or("")));
@@ -147,7 +146,7 @@ Result<Container> parse_gguf(std::span<const uint8_t> bytes, std::string_view wh
   TANDEM_TRY(add_tensors(*content, *architecture, container));
   TANDEM_TRY(read_special_tokens(*content, container));
   if (content->has("tokenizer.ggml.tokens")) {
-    container.tokenizer_json = [content] { return make_tokenizer(*content); };
+    container.tokenizer = [content] { return make_tokenizer(*content); };
   }
   return container;
 }

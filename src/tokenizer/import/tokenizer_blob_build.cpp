@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "tokenizer/byte_level.h"
+#include "tokenizer/import/compile_steps.h"
+#include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/tokenizer_blob.h"
 
@@ -38,6 +40,9 @@ class BlobWriter {
 
   Result<std::vector<uint8_t>> run() {
     byte_level_ = is_byte_level();
+    TANDEM_ASSIGN(normalizers_, compile_steps(std::span<const NormalizerStep>(spec_.normalizers)));
+    TANDEM_ASSIGN(pre_tokenizers_, compile_steps(std::span<const PreTokenizerStep>(spec_.pre_tokenizers)));
+    TANDEM_ASSIGN(decoders_, compile_steps(std::span<const DecoderStep>(spec_.decoders)));
     TANDEM_TRY(normalize_added());
     TANDEM_TRY(write_tokens());
     TANDEM_TRY(write_hash_tables());
@@ -48,9 +53,9 @@ class BlobWriter {
       write_scores();
       TANDEM_TRY(write_trie());
     }
-    write_steps(Blob::kNormalizers, spec_.normalizers);
-    write_steps(Blob::kSteps, std::span(spec_.pre_tokenizers).first(spec_.pre_tokenizers.size() - byte_level_));
-    write_steps(Blob::kDecoders, spec_.decoders);
+    write_steps(Blob::kNormalizers, normalizers_);
+    write_steps(Blob::kSteps, std::span(pre_tokenizers_).first(pre_tokenizers_.size() - byte_level_));
+    write_steps(Blob::kDecoders, decoders_);
     for (const uint32_t id : spec_.prefix) put32(section(Blob::kPrefix), id);
     for (const uint32_t id : spec_.suffix) put32(section(Blob::kSuffix), id);
     return assemble();
@@ -81,7 +86,7 @@ class BlobWriter {
   }
 
   Status normalize_added() {
-    TANDEM_ASSIGN(const Normalizer normalizer, Normalizer::create(spec_.normalizers));
+    TANDEM_ASSIGN(const Normalizer normalizer, Normalizer::create(normalizers_));
     for (const AddedToken& token : spec_.added_tokens) {
       std::string content = token.content;
       if (token.normalized && !token.as_is) {
@@ -321,6 +326,9 @@ class BlobWriter {
 
   const TokenizerSpec& spec_;
   bool byte_level_ = false;
+  std::vector<NormalizerStep> normalizers_;  // The steps with their patterns compiled.
+  std::vector<PreTokenizerStep> pre_tokenizers_;
+  std::vector<DecoderStep> decoders_;
   std::vector<std::string> contents_;  // Of the added tokens, normalized where they are matched so.
   std::vector<Token> tokens_;
   std::array<std::vector<uint8_t>, Blob::kSectionCount> sections_;
@@ -329,6 +337,6 @@ class BlobWriter {
   uint32_t merge_probe_ = 0;
 };
 
-Result<std::vector<uint8_t>> TokenizerBlob::build(const TokenizerSpec& spec) { return BlobWriter(spec).run(); }
+Result<std::vector<uint8_t>> compile_tokenizer(const TokenizerSpec& spec) { return BlobWriter(spec).run(); }
 
 }  // namespace tandem

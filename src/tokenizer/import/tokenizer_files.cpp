@@ -1,15 +1,18 @@
 // Finds out what kind of tokenizer a file or a folder has, and reads it with what lies beside it.
+#include "tokenizer/import/tokenizer_files.h"
+
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/file_status.h"
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "tokenizer/import/gzip.h"
 #include "tokenizer/import/sentencepiece_model.h"
 #include "tokenizer/import/tiktoken_model.h"
 #include "tokenizer/import/tokenizer_extras.h"
+#include "tokenizer/import/tokenizer_json.h"
 #include "tokenizer/import/vocab_merges.h"
-#include "tokenizer/tokenizer.h"
 
 namespace tandem {
 namespace {
@@ -84,7 +87,7 @@ Result<Tokenizer> read_tokenizer_file(const std::filesystem::path& path) {
   }
   const size_t start = bytes.find_first_not_of(" \t\r\n");
   const bool is_json = start != std::string_view::npos && bytes[start] == '{';
-  if (is_json && path.filename() != "vocab.json") return Tokenizer::from_json(bytes);
+  if (is_json && path.filename() != "vocab.json") return tokenizer_from_json(bytes);
 
   TANDEM_ASSIGN(const TokenizerExtras extras, read_tokenizer_extras(path.parent_path()));
   const auto read = [&]() -> Result<TokenizerSpec> {
@@ -97,19 +100,40 @@ Result<Tokenizer> read_tokenizer_file(const std::filesystem::path& path) {
   TANDEM_ASSIGN(TokenizerSpec spec, read());
   TANDEM_TRY(apply_tokenizer_extras(extras, spec));
   apply_bos_and_eos(extras, spec);
-  return Tokenizer::from_spec(spec);
+  return tokenizer_from_spec(spec);
 }
 
 }  // namespace
 
-Result<Tokenizer> Tokenizer::from_file(const std::filesystem::path& path) {
+Result<Tokenizer> tokenizer_from_spec(const TokenizerSpec& spec) {
+  TANDEM_ASSIGN(std::vector<uint8_t> blob, compile_tokenizer(spec));
+  return Tokenizer::from_owned_blob(std::move(blob));
+}
+
+Result<Tokenizer> tokenizer_from_json(std::string_view tokenizer_json) {
+  if (tokenizer_json.size() > kMaxJsonBytes) {
+    return corrupt("tokenizer.json has {} bytes, more than such a file can have", tokenizer_json.size());
+  }
+  TokenizerSpec spec;
+  {
+    TANDEM_ASSIGN(const Json json, parse_json(tokenizer_json, "tokenizer.json"));
+    TANDEM_ASSIGN(spec, read_tokenizer_json(json));
+  }
+  return tokenizer_from_spec(spec);
+}
+
+std::vector<uint8_t> serialize_tokenizer(const Tokenizer& tokenizer) {
+  return {tokenizer.blob().begin(), tokenizer.blob().end()};
+}
+
+Result<Tokenizer> tokenizer_from_file(const std::filesystem::path& path) {
   Result<Tokenizer> tokenizer = read_tokenizer_file(path);
   if (!tokenizer.ok()) return with_context(std::move(tokenizer).error(), "{}", path.string());
   return tokenizer;
 }
 
-Result<std::optional<Tokenizer>> Tokenizer::from_directory(const std::filesystem::path& folder,
-                                                           const std::optional<std::filesystem::path>& file) {
+Result<std::optional<Tokenizer>> tokenizer_from_directory(const std::filesystem::path& folder,
+                                                          const std::optional<std::filesystem::path>& file) {
   std::optional<std::filesystem::path> path = file;
   for (const char* name : kFileNames) {
     if (path) break;
@@ -117,7 +141,7 @@ Result<std::optional<Tokenizer>> Tokenizer::from_directory(const std::filesystem
     if (is_there) path = folder / name;
   }
   if (!path) return std::optional<Tokenizer>();
-  TANDEM_ASSIGN(Tokenizer tokenizer, from_file(*path));
+  TANDEM_ASSIGN(Tokenizer tokenizer, tokenizer_from_file(*path));
   return std::optional<Tokenizer>(std::move(tokenizer));
 }
 

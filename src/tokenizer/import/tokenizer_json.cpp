@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "tokenizer/import/compile_steps.h"
 #include "tokenizer/import/tokenizer_json_steps.h"
 #include "tokenizer/normalizer.h"
 
@@ -165,7 +166,8 @@ Status read_added_tokens(const Json* list, TokenizerSpec& spec, const TokenIds& 
   }
   // Once special, always special, even if the token is listed again without the flag. Decoding looks the token up by
   // its normalized form.
-  TANDEM_ASSIGN(const Normalizer normalizer, Normalizer::create(spec.normalizers));
+  TANDEM_ASSIGN(const auto steps, compile_steps(std::span<const NormalizerStep>(spec.normalizers)));
+  TANDEM_ASSIGN(const Normalizer normalizer, Normalizer::create(steps));
   for (AddedToken& token : spec.added_tokens) {
     std::string decoded = token.content;
     if (token.normalized) {

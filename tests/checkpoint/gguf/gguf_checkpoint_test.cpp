@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint_tokenizer.h"
 #include "checkpoint/support.h"
 #include "support/gguf_from_hub.h"
 
@@ -137,33 +138,63 @@ TEST(GgufCheckpoint, WhatStandsAroundTheTokenizer) {
   const auto named = Checkpoint::open(folder.path());
   EXPECT_EQ(named->tokenizer_config().chat_template, "main");
   EXPECT_EQ(named->tokenizer_config().named_templates.at("tool_use"), "tools");
-  EXPECT_FALSE(named->embedded_tokenizer_json()->has_value());
+  EXPECT_FALSE(named->embedded_tokenizer()->has_value());
 }
 
-TEST(GgufCheckpoint, TokenizersAsJson) {
-  const auto sentencepiece = Checkpoint::open(kGguf / "smollm2_f16.gguf")->embedded_tokenizer_json();
-  ASSERT_TRUE(sentencepiece.ok()) << sentencepiece.error().message;
-  Json json = Json::parse(**sentencepiece);
-  EXPECT_EQ(json["model"]["type"], "BPE");
-  EXPECT_EQ(json["model"]["vocab"].size(), 272u);
-  EXPECT_EQ(json["model"]["byte_fallback"], true);
+TEST(GgufCheckpoint, SentencepieceTokenizer) {
+  const auto read = Checkpoint::open(kGguf / "smollm2_f16.gguf")->embedded_tokenizer();
+  ASSERT_TRUE(read.ok() && *read) << read.error().message;
+  const TokenizerSpec& spec = **read;
+  EXPECT_EQ(spec.model, ModelKind::kBpe);
+  EXPECT_EQ(spec.vocabulary.size(), 272u);
+  EXPECT_TRUE(spec.byte_fallback);
   // By the pieces' scores, highest first; of one piece the longer left part first.
-  EXPECT_EQ(json["model"]["merges"], Json::parse(R"([["t","h"],["▁t","he"],["h","e"],["▁","t"],["a","t"]])"));
-  EXPECT_EQ(json["normalizer"]["normalizers"][0]["type"], "Prepend");
-  EXPECT_EQ(json["post_processor"]["single"][0]["SpecialToken"]["id"], "<s>");
-  EXPECT_EQ(json["added_tokens"].size(), 3u);
+  std::vector<std::pair<std::string, std::string>> merges;
+  for (const BpeMerge& merge : spec.merges) {
+    merges.emplace_back(spec.vocabulary[merge.left].token, spec.vocabulary[merge.right].token);
+    EXPECT_EQ(spec.vocabulary[merge.merged].token, merges.back().first + merges.back().second);
+    EXPECT_EQ(merge.rank, merges.size() - 1);
+  }
+  EXPECT_EQ(merges, (std::vector<std::pair<std::string, std::string>>{
+                        {"t", "h"}, {"▁t", "he"}, {"h", "e"}, {"▁", "t"}, {"a", "t"}}));
+  ASSERT_FALSE(spec.normalizers.empty());
+  EXPECT_EQ(spec.normalizers[0].kind, NormalizerKind::kPrepend);
+  ASSERT_EQ(spec.prefix.size(), 1u);
+  EXPECT_EQ(spec.vocabulary[spec.prefix[0]].token, "<s>");
+  EXPECT_EQ(spec.added_tokens.size(), 3u);
+}
 
-  const auto byte_level = Checkpoint::open(kGguf / "qwen2_5_bf16.gguf")->embedded_tokenizer_json();
-  ASSERT_TRUE(byte_level.ok()) << byte_level.error().message;
-  json = Json::parse(**byte_level);
-  EXPECT_EQ(json["model"]["vocab"].size(), 262u);  // Neither added nor unused tokens.
-  EXPECT_EQ(json["model"]["merges"].size(), 6u);
-  EXPECT_EQ(json["normalizer"]["type"], "NFC");
-  ASSERT_EQ(json["added_tokens"].size(), 4u);
-  EXPECT_EQ(json["added_tokens"][3]["content"], "<think>");
-  EXPECT_EQ(json["added_tokens"][3]["special"], false);
-  EXPECT_EQ(json["added_tokens"][2]["special"], true);
-  EXPECT_EQ(json["post_processor"]["type"], "ByteLevel");
+TEST(GgufCheckpoint, ByteLevelTokenizer) {
+  const auto read = Checkpoint::open(kGguf / "qwen2_5_bf16.gguf")->embedded_tokenizer();
+  ASSERT_TRUE(read.ok() && *read) << read.error().message;
+  const TokenizerSpec& spec = **read;
+  EXPECT_EQ(spec.vocabulary.size(), 262u);  // Neither added nor unused tokens.
+  EXPECT_EQ(spec.merges.size(), 6u);
+  ASSERT_EQ(spec.normalizers.size(), 1u);
+  EXPECT_EQ(spec.normalizers[0].kind, NormalizerKind::kNfc);
+  ASSERT_EQ(spec.added_tokens.size(), 4u);
+  EXPECT_EQ(spec.added_tokens[3].content, "<think>");
+  EXPECT_FALSE(spec.added_tokens[3].special);
+  EXPECT_TRUE(spec.added_tokens[2].special);
+  EXPECT_TRUE(spec.prefix.empty() && spec.suffix.empty());
+}
+
+// Added tokens need not come last.
+TEST(GgufCheckpoint, AddedTokensKeepTheirIds) {
+  TempFolder folder;
+  const auto hub = Checkpoint::open(kGolden / "llama2");
+  GgufWriter writer = test::gguf_from_hub(*hub, "llama", test::kGgufF32);
+  writer.text("tokenizer.ggml.model", "gpt2").texts("tokenizer.ggml.tokens", {"<|end|>", "a", "b", "ab"});
+  writer.text("tokenizer.ggml.pre", "qwen2").texts("tokenizer.ggml.merges", {"a b"});
+  writer.ints("tokenizer.ggml.token_type", {3, 1, 1, 1});
+  folder.write("m.gguf", writer.finish());
+  const auto checkpoint = Checkpoint::open(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+  const auto tokenizer = load_checkpoint_tokenizer(*checkpoint);
+  ASSERT_TRUE(tokenizer.ok() && *tokenizer) << tokenizer.error().message;
+  const auto ids = (*tokenizer)->encode("ab<|end|>a", false);
+  ASSERT_TRUE(ids.ok()) << ids.error().message;
+  EXPECT_EQ(*ids, (std::vector<int32_t>{3, 0, 1}));
 }
 
 TEST(GgufCheckpoint, FoldersWithAFile) {
@@ -295,7 +326,7 @@ TEST(GgufCheckpoint, OddTokenizers) {
     folder.write("m.gguf", writer.finish());
     const auto checkpoint = Checkpoint::open(folder.path());
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;  // The weights can be used all the same.
-    const auto text = checkpoint->embedded_tokenizer_json();
+    const auto text = checkpoint->embedded_tokenizer();
     ASSERT_FALSE(text.ok()) << says;
     EXPECT_EQ(text.error().code, code) << text.error().message;
     EXPECT_NE(text.error().message.find(says), std::string::npos) << text.error().message;

@@ -114,7 +114,7 @@ TEST(TorchCheckpoint, Llama2cOtherForms) {
   EXPECT_EQ(stories->config().max_position_embeddings, 77);
   EXPECT_FALSE(stories->has("lm_head.weight"));
   EXPECT_FALSE(stories->has("freqs_cos"));
-  EXPECT_FALSE(stories->embedded_tokenizer_json()->has_value());
+  EXPECT_FALSE(stories->embedded_tokenizer()->has_value());
 
   folder.write("b.pt", "x");
   expect_error(folder.path(), ErrorCode::kInvalidArgument, "2 checkpoints; give one of them, such as a.pt");

@@ -37,7 +37,7 @@ class Folder {
     std::ofstream(path_ / name, std::ios::binary) << bytes;
   }
   Result<Tokenizer> load() const {
-    Result<std::optional<Tokenizer>> tokenizer = Tokenizer::from_directory(path_);
+    Result<std::optional<Tokenizer>> tokenizer = tokenizer_from_directory(path_);
     if (!tokenizer.ok()) return tokenizer.error();
     if (!*tokenizer) return Error{ErrorCode::kNotFound, "no tokenizer"};
     return **std::move(tokenizer);
@@ -118,7 +118,7 @@ TEST(TokenizerFiles, SentencePieceAsTheLibraryDoes) {
   ASSERT_EQ(data.at("models").size(), 3u);
   for (const auto& [name, vectors] : data.at("models").items()) {
     SCOPED_TRACE(name);
-    const auto tokenizer = Tokenizer::from_file(text_data("sentencepiece_" + name + ".model"));
+    const auto tokenizer = tokenizer_from_file(text_data("sentencepiece_" + name + ".model"));
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
     for (const Json& vector : vectors) {
       const auto text = vector.at("text").get<std::string>();
@@ -255,7 +255,7 @@ TEST(TokenizerFiles, VocabAndMerges) {
 
 TEST(TokenizerFiles, AFolderWithoutATokenizerIsNoError) {
   const Folder folder;
-  const Result<std::optional<Tokenizer>> nothing = Tokenizer::from_directory(folder.path());
+  const Result<std::optional<Tokenizer>> nothing = tokenizer_from_directory(folder.path());
   ASSERT_TRUE(nothing.ok());
   EXPECT_FALSE(nothing->has_value());
 }

@@ -1,13 +1,12 @@
 #include "backends/qnn/api/context.h"
 
-#include <xxhash.h>
-
 #include <array>
 #include <new>
 #include <utility>
 
 #include "backends/qnn/api/errors.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace tandem::qnn {
 namespace {
@@ -46,7 +45,7 @@ Status check(const Device& device, const ContextBinary& binary, bool checksum_co
 
 }  // namespace
 
-uint64_t binary_checksum(std::span<const uint8_t> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+uint64_t binary_checksum(std::span<const uint8_t> bytes) { return hash_bytes(bytes); }
 
 Result<std::shared_ptr<const Context>> Context::create(std::shared_ptr<const Device> device, const Options& options) {
   if (device == nullptr) return internal_error("a QNN context needs a device");

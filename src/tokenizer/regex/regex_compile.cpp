@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "tokenizer/regex_program.h"
+#include "tokenizer/regex/regex_tree.h"
 
 namespace tandem {
 namespace {
@@ -14,8 +14,6 @@ using Op = RegexInstruction::Op;
 // become a long program.
 constexpr size_t kMaxInstructions = 4096;
 constexpr size_t kMaxVisits = 1 << 16;
-constexpr uint32_t kMaxLookbehind = 255;
-constexpr size_t kMaxLookahead = 64;  // Instructions that are looked at for the bytes that can begin a match.
 
 bool can_be_empty(const RegexNode& node) {
   const auto empty = [](const RegexNode& child) { return can_be_empty(child); };
@@ -29,22 +27,15 @@ bool can_be_empty(const RegexNode& node) {
   }
 }
 
-class Compiler {
+class RegexWriter {
  public:
-  Compiler(RegexTree tree, std::string_view pattern) : tree_(std::move(tree)), pattern_(pattern) {}
+  RegexWriter(RegexTree tree, std::string_view pattern) : tree_(std::move(tree)), pattern_(pattern) {}
 
   Result<RegexProgram> run() {
     TANDEM_TRY(emit(tree_.root));
     add({.op = Op::kAccept});
-    program_.sets = std::move(tree_.sets);
-    for (const CharSet& set : program_.sets) {
-      FirstBytes& bytes = set_firsts_.emplace_back();
-      for (size_t byte = 0; byte < 256; ++byte) bytes.set(byte, set.may_begin_with(static_cast<uint8_t>(byte)));
-    }
-    add_firsts();
-    add_branches();
-    program_.begins = first_bytes(0);
-    program_.can_be_empty = program_.begins.all();
+    program_.pattern = pattern_;
+    TANDEM_TRY(find_classes(tree_.sets, program_));
     return std::move(program_);
   }
 
@@ -148,80 +139,9 @@ class Compiler {
     program_.code[split].y = lazy ? more : done;
   }
 
-  void add_firsts() {
-    for (uint32_t i = 0; i < program_.code.size(); ++i) {
-      RegexInstruction& instruction = program_.code[i];
-      if (instruction.op == Op::kSplit) {
-        instruction.first_x = add_first(instruction.x);
-        instruction.first_y = add_first(instruction.y);
-      } else if (instruction.op == Op::kRepeat) {
-        instruction.first_x = add_first(i + 1);
-        uint32_t next = i + 1;
-        while (program_.code[next].op == Op::kJump && program_.code[next].x > next) next = program_.code[next].x;
-        instruction.ends_match = next + 1 == here();
-      }
-    }
-  }
-
-  // From the last to the first, so that a split knows where the one behind it leads.
-  void add_branches() {
-    for (uint32_t at = here(); at-- > 0;) {
-      RegexInstruction& split = program_.code[at];
-      if (split.op != Op::kSplit) continue;
-      Branches& table = program_.branches.emplace_back();
-      for (size_t bit = 0; bit < table.size(); ++bit) {
-        uint32_t to = at;
-        if (!program_.firsts[split.first_x][bit]) {
-          const RegexInstruction& next = program_.code[split.y];
-          const bool is_chain = next.op == Op::kSplit && split.y > at;
-          to = is_chain ? program_.branches[next.branches][bit] : split.y;
-        }
-        table[bit] = static_cast<uint16_t>(to);
-      }
-      split.branches = static_cast<uint32_t>(program_.branches.size() - 1);
-    }
-  }
-
-  uint32_t add_first(uint32_t at) {
-    program_.firsts.push_back(first_bytes(at));
-    return static_cast<uint32_t>(program_.firsts.size()) - 1;
-  }
-
-  // What a match that goes on at `at` may begin with; all bits if that is not easily known.
-  FirstBytes first_bytes(uint32_t at) const {
-    FirstBytes bytes;
-    std::vector<uint32_t> waiting = {at};
-    size_t looked_at = 0;
-    while (!waiting.empty()) {
-      if (++looked_at > kMaxLookahead) return FirstBytes().set();
-      const uint32_t place = waiting.back();
-      waiting.pop_back();
-      const RegexInstruction& i = program_.code[place];
-      switch (i.op) {
-        case Op::kRepeat:
-          if (i.min == 0) waiting.push_back(place + 1);
-          [[fallthrough]];
-        case Op::kSet: bytes |= set_firsts_[i.set]; break;
-        case Op::kSplit:
-          waiting.push_back(i.x);
-          waiting.push_back(i.y);
-          break;
-        case Op::kLook:  // A condition only takes away.
-        case Op::kJump: waiting.push_back(i.x); break;
-        case Op::kAssert:
-        case Op::kEnterLoop:
-        case Op::kAtomic: waiting.push_back(place + 1); break;
-        case Op::kNextRound:
-        case Op::kAccept: return FirstBytes().set();
-      }
-    }
-    return bytes;
-  }
-
   RegexTree tree_;
   std::string_view pattern_;
   RegexProgram program_;
-  std::vector<FirstBytes> set_firsts_;
   size_t visits_ = 0;
 };
 
@@ -255,8 +175,8 @@ std::optional<uint32_t> fixed_length(const RegexNode& node) {
   }
 }
 
-Result<RegexProgram> compile_regex(RegexTree tree, std::string_view pattern) {
-  return Compiler(std::move(tree), pattern).run();
+Result<RegexProgram> write_regex_program(RegexTree tree, std::string_view pattern) {
+  return RegexWriter(std::move(tree), pattern).run();
 }
 
 }  // namespace tandem

@@ -1,14 +1,13 @@
-// Writes a vocabulary that came as lists of tokens, scores and merges (GGUF) as the text of a tokenizer.json that does
-// the same.
+// A tokenizer from a vocabulary that came as lists of tokens, scores and merges (GGUF).
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "tandem/status.h"
+#include "tokenizer/tokenizer_spec.h"
 
 namespace tandem {
 
@@ -28,9 +27,9 @@ struct Vocabulary {
 
 // sentencepiece's BPE: pieces with scores, bytes for what has no piece. Merges are found from the scores, as
 // transformers does it when it converts such a model.
-Result<std::string> sentencepiece_json(const Vocabulary& vocabulary, std::string_view what);
+Result<TokenizerSpec> sentencepiece_spec(const Vocabulary& vocabulary, std::string_view what);
 
 // GPT-2's kind: tokens over 256 printable stand-ins for bytes, and a list of merges.
-Result<std::string> byte_level_json(const Vocabulary& vocabulary, std::string_view what);
+Result<TokenizerSpec> byte_level_spec(const Vocabulary& vocabulary, std::string_view what);
 
 }  // namespace tandem

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "tokenizer/regex_program.h"
+#include "tokenizer/regex/regex_tree.h"
 #include "unicode/utf8.h"
 
 namespace tandem {

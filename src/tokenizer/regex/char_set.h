@@ -1,8 +1,6 @@
 // Sets of characters, as the classes of regular expressions name them.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -12,7 +10,7 @@ namespace tandem {
 
 class CharSet {
  public:
-  void add(char32_t first, char32_t last);
+  void add(char32_t first, char32_t last) { ranges_.push_back({first, last}); }
   // A general category ("Lu") or a group of them ("L"), or all others. False: there is none of this name.
   bool add_category(std::string_view name, bool negated);
   // \s, \S, \w and \h of Oniguruma.
@@ -24,19 +22,16 @@ class CharSet {
   // With `any_case`, a character is in the set if one that differs in case only is. Call once all is added.
   void finish(bool any_case);
 
-  bool contains(char32_t c) const { return c < 0x80 ? (ascii_[c >> 6] >> (c & 63) & 1) != 0 : contains_int16(c); }
-  // Whether a character whose UTF-8 begins with this byte can be in the set. May say yes too often.
-  bool may_begin_with(uint8_t byte) const;
+  // Sorted, and apart from each other. Good once finish() was called.
+  const std::vector<CodePointRange>& ranges() const { return ranges_; }
 
  private:
-  bool contains_int16(char32_t c) const;
-  bool has_member(char32_t c) const;
+  void merge();
+  bool contains(char32_t c) const;
+  void add_other_cases();
 
-  std::vector<CodePointRange> ranges_;  // Sorted by finish().
-  uint32_t categories_ = 0;             // A bit per general category.
+  std::vector<CodePointRange> ranges_;
   bool negated_ = false;
-  bool any_case_ = false;
-  std::array<uint64_t, 2> ascii_{};
 };
 
 }  // namespace tandem
