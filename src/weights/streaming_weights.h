@@ -1,6 +1,7 @@
 // A checkpoint's weights, let go of as soon as they are read: for what passes through all of them once.
 #pragma once
 
+#include "base/try.h"
 #include "weights/checkpoint_weights.h"
 
 namespace tandem {
