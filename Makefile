@@ -30,9 +30,13 @@ demo: build ## Build, compile the demo model and let it tell a story
 
 # A fresh build folder is configured without the tests, which would need more packages. An existing one is left alone.
 .PHONY: build
-build: deps-build ## Build build/release/tandem
+build: deps-build ## Build build/release/tandem and the libraries; then `cmake --install build/release --prefix DIR`
 	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF -DTANDEM_WERROR=OFF
-	$(CMAKE_BUILD) build/release --target tandem tandem-qnn-worker -j $(JOBS)
+	$(CMAKE_BUILD) build/release --target tandem tandem-qnn-worker tandem_libraries -j $(JOBS)
+
+.PHONY: test-install
+test-install: build ## Install into an empty folder and use it from there, with CMake and with pkg-config
+	scripts/test_install.sh build/release
 
 # What was skipped is said at the end, where it is read.
 .PHONY: test

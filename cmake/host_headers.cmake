@@ -19,7 +19,7 @@ function(tandem_host_headers TARGET)
 endfunction()
 
 tandem_host_headers(nlohmann_json::nlohmann_json HEADERS nlohmann)
-tandem_host_headers(PkgConfig::XXHASH HEADERS xxhash.h flatbuffers DEFINITIONS XXH_INLINE_ALL)
+tandem_host_headers(xxhash_header HEADERS xxhash.h flatbuffers DEFINITIONS XXH_INLINE_ALL)
 tandem_host_headers(CLI11::CLI11 HEADERS CLI)
 tandem_host_headers(PkgConfig::PCRE2 HEADERS pcre2.h)
 tandem_host_headers(PkgConfig::UTF8PROC HEADERS utf8proc.h)
