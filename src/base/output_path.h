@@ -17,7 +17,7 @@ struct OutputRules {
   // Files of zero bytes always may.
   std::function<bool(const std::filesystem::path&)> may_replace = {};
   std::string_view kind = "a file of this kind";  // What `may_replace` looks for: "a compiled file".
-  std::string_view way_out = {};                  // Put behind the refusal: "; --force replaces it".
+  std::string_view way_out = {};                  // Put behind the refusal: "; `force` replaces it".
   bool force = false;                             // Whatever regular file or link is there is replaced.
 };
 

@@ -95,7 +95,7 @@ TEST_F(CompileErrors, NoInputIsWrittenOverThroughTheLinksOfACache) {
 TEST_F(CompileErrors, NoForeignFileIsWrittenOver) {
   test::write_file(folder_ / "x.tdm", std::string_view("my notes"));
   EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument), "not a compiled file");
-  EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument), "--force");
+  EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument), "`force`");
   fs::create_symlink(folder_ / "elsewhere", folder_ / "link.tdm");
   EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument, test::golden_dir("qwen3"), folder_ / "link.tdm"),
              "symbolic link");
