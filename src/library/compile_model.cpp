@@ -57,7 +57,7 @@ Status set_backend(const BackendOptions& given, NpuOptions& npu) {
     } else if (name == "unshared" && value == "true") {
       npu.share_weights = false;
     } else {
-      return invalid_argument("`backend` has \"{}\" = \"{}\", which no back end knows", name, value);
+      return invalid_argument("the back end's option \"{}\" = \"{}\" is not known", name, value);
     }
   }
   return ok_status();
