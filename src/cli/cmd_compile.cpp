@@ -297,7 +297,7 @@ void add_compile_command(CLI::App& app) {
   command->add_flag("--force", o->force,
                     "Replace the output even if what is there under its name was not written by tandem");
   command->add_flag("-q,--quiet", o->quiet, "No progress, no summary; warnings and errors stay");
-  command->add_flag("--verbose", o->verbose, "Print what Qualcomm's library logs, not its warnings alone");
+  command->add_flag("--verbose", o->verbose, "Print what Qualcomm's library logs besides errors");
   command->callback([o] {
     if (o->output.empty()) o->output = default_output(o->checkpoint);
     run(*o);

@@ -17,7 +17,7 @@ void EngineFlags::add_to(CLI::App& command) {
       ->check(accepted_by(qnn::parse_performance_profile))
       ->capture_default_str();
   command.add_flag("--signed-pd", signed_pd, "Run in a signed process on the NPU's DSP");
-  command.add_flag("--verbose", verbose, "Print what the library logs, not its warnings alone");
+  command.add_flag("--verbose", verbose, "Print what the library logs besides warnings");
 }
 
 EngineOptions EngineFlags::options() const {

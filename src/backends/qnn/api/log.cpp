@@ -36,18 +36,19 @@ bool is_harmless(std::string_view message) {
   return message.find("unexpected GraphHtpSettings option 66") != std::string_view::npos;
 }
 
-std::string_view without_line_end(std::string_view message) {
+std::string_view trimmed(std::string_view message) {
+  while (!message.empty() && message.front() == ' ') message.remove_prefix(1);
   while (!message.empty() && (message.back() == '\n' || message.back() == '\r' || message.back() == ' ')) {
     message.remove_suffix(1);
   }
   return message;
 }
 
-// The library may use numbers that we do not know.
+// The library's warnings are what others call information ("Initializing HtpProvider" at every start), and its
+// information is a line for each step of each call. It may use numbers that we do not know.
 LogLevel level_of(abi::LogLevel level) {
   if (level <= abi::LogLevel::kError) return LogLevel::kError;
-  if (level == abi::LogLevel::kWarning) return LogLevel::kWarning;
-  return level == abi::LogLevel::kInfo ? LogLevel::kInfo : LogLevel::kDebug;
+  return level == abi::LogLevel::kWarning ? LogLevel::kInfo : LogLevel::kDebug;
 }
 
 void library_callback(const char* format, abi::LogLevel library_level, uint64_t /*timestamp*/, va_list arguments) {
@@ -55,8 +56,7 @@ void library_callback(const char* format, abi::LogLevel library_level, uint64_t 
   std::array<char, 2048> buffer;
   const int length = std::vsnprintf(buffer.data(), buffer.size(), format, arguments);
   if (length < 0) return;
-  const std::string_view message =
-      without_line_end({buffer.data(), std::min(static_cast<size_t>(length), buffer.size() - 1)});
+  const std::string_view message = trimmed({buffer.data(), std::min(static_cast<size_t>(length), buffer.size() - 1)});
   if (message.empty()) return;
   LogLevel level = level_of(library_level);
   if (level == LogLevel::kError && is_harmless(message)) level = LogLevel::kDebug;
@@ -101,10 +101,10 @@ abi::LogCallback library_log_callback() { return library_callback; }
 
 abi::LogLevel library_log_level(LogLevel level) {
   switch (level) {
-    case LogLevel::kError: return abi::LogLevel::kError;
-    case LogLevel::kWarning: return abi::LogLevel::kWarning;
-    case LogLevel::kInfo: return abi::LogLevel::kInfo;
-    case LogLevel::kDebug: return abi::LogLevel::kDebug;
+    case LogLevel::kError:
+    case LogLevel::kWarning: return abi::LogLevel::kError;
+    case LogLevel::kInfo: return abi::LogLevel::kWarning;
+    case LogLevel::kDebug: return abi::LogLevel::kInfo;
   }
   return abi::LogLevel::kError;
 }

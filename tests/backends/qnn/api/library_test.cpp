@@ -243,8 +243,8 @@ TEST(QnnLog, AScopeGetsWhatItsThreadSaysAndOpenLogsTheRest) {
 }
 
 TEST(QnnLog, TheLibrarysOwnWordsAreMarkedAndItsErrorsRemembered) {
-  Collected collected;
-  const OpenLog open(collected.log(LogLevel::kDebug));
+  Collected collected, warnings;
+  const OpenLog open(collected.log(LogLevel::kInfo)), open_warnings(warnings.log());
   const ErrorListener listener;
   const auto say = [](abi::LogLevel level, const char* format, ...) {
     va_list arguments;
@@ -253,8 +253,10 @@ TEST(QnnLog, TheLibrarysOwnWordsAreMarkedAndItsErrorsRemembered) {
     va_end(arguments);
   };
   say(abi::LogLevel::kError, "no %s\n", "memory");
-  say(abi::LogLevel::kWarning, "slow");
-  EXPECT_EQ(collected.messages, (std::vector<std::string>{"QNN: no memory", "QNN: slow"}));
+  say(abi::LogLevel::kWarning, " <W> Initializing");
+  say(abi::LogLevel::kInfo, "a step of a call");
+  EXPECT_EQ(collected.messages, (std::vector<std::string>{"QNN: no memory", "QNN: <W> Initializing"}));
+  EXPECT_EQ(warnings.messages, std::vector<std::string>{"QNN: no memory"}) << "its warnings warn of nothing";
   EXPECT_EQ(listener.said(), "no memory");
 }
 
