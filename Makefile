@@ -35,8 +35,12 @@ configured: deps-build
 	@test -f build/release/CMakeCache.txt || cmake --preset release -DTANDEM_TESTS=OFF -DTANDEM_WERROR=OFF
 
 .PHONY: build
-build: configured ## Build build/release/tandem, and what compiles for NPUs
-	$(CMAKE_BUILD) build/release --target tandem tandem-qnn-worker -j $(JOBS)
+build: configured ## Build build/release/tandem and the libraries; then `cmake --install build/release --prefix DIR`
+	$(CMAKE_BUILD) build/release --target tandem tandem-qnn-worker tandem_libraries -j $(JOBS)
+
+.PHONY: test-install
+test-install: build ## Install into an empty folder and use it from there, with CMake and with pkg-config
+	scripts/test_install.sh build/release
 
 # What was skipped is said at the end, where it is read.
 .PHONY: test

@@ -68,6 +68,15 @@ if grep -nE '\b(abort|exit|_Exit|terminate)\(|std::(cout|cerr|clog)|\b(printf|pu
   complain "a library must not end the program or print"
 fi
 
+# What runs models starts no process (docs/architecture.md): an app may not be allowed to, and does not expect it. The
+# compiler half may.
+compiler_half='^src/(cli|compiler|eval|models|quant|reference|weights|checkpoint|library|backends/qnn/(compile|lower|worker))/'
+# shellcheck disable=SC2046
+if grep -nP '\b(v?fork|posix_spawnp?|popen|system(?=\((?!\)))|exec(l|le|lp|v|ve|vp|vpe))\(|<spawn\.h>' \
+  $(grep -vE "$compiler_half" <<< "$library_sources") | grep -vE '^\S+:[0-9]+:\s*//'; then
+  complain "a library that runs models must not start processes"
+fi
+
 # One place of the command line prints (src/cli/output.h): it escapes what comes from files and survives a closed terminal.
 if grep -nE 'std::(cout|cerr|clog|cin)|\b(printf|fprintf|puts|fputs|fputc|putchar|fwrite)\(|\b(stdout|stderr)\b' \
   src/cli/*.h src/cli/*.cpp | grep -vE '^src/cli/output\.(h|cpp):|^\S+:[0-9]+:\s*//'; then

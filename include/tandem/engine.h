@@ -28,6 +28,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tandem/export.h"
+#include "tandem/log.h"
 #include "tandem/message.h"
 #include "tandem/sampler_options.h"
 #include "tandem/status.h"
@@ -41,7 +43,7 @@ enum class Mode {
   kKv,      // One token per call, prompts too.
   kHybrid,  // Prompts in chunks, then one token per call.
 };
-const char* mode_name(Mode mode);  // "kv", "hybrid"
+TANDEM_API const char* mode_name(Mode mode);  // "kv", "hybrid"
 
 // When the checksums of the weights are compared. The head's is always compared when loading.
 enum class VerifyWeights {
@@ -72,6 +74,11 @@ struct EngineOptions {
   int threads = 0;  // 0: one per core that this process may use.
   VerifyWeights verify = VerifyWeights::kOnFirstUse;
   NpuEngineOptions npu = {};
+  // Takes what is worth knowing and is no error, as long as the engine or one of its sessions lives: that an NPU runs
+  // without shared memory, say, and what its vendor's library says itself. Threads of that library cannot be told apart
+  // by engine: what they say goes to the logs of all engines that use it.
+  LogCallback log = {};
+  LogLevel log_level = LogLevel::kWarning;  // The finest level that `log` gets.
 };
 
 // Takes a piece of the answer, always whole characters; false stops.
@@ -98,7 +105,7 @@ enum class FinishReason {
   kContextFull,  // No position is left.
   kCancelled,    // cancel(), or a callback that returned false.
 };
-const char* finish_reason_name(FinishReason reason);  // "stop", "length", "context_full", "cancelled"
+TANDEM_API const char* finish_reason_name(FinishReason reason);  // "stop", "length", "context_full", "cancelled"
 
 struct GenerateResult {
   std::string text;             // Of generate_chat(): without the reasoning.
@@ -113,7 +120,7 @@ struct GenerateResult {
   std::string reasoning = {};   // Of generate_chat(): what a thinking model wrote before its answer.
 };
 
-class Engine : public std::enable_shared_from_this<Engine> {
+class TANDEM_API Engine : public std::enable_shared_from_this<Engine> {
  public:
   // Maps the file and checks its head. The weights are not read.
   static Result<std::shared_ptr<Engine>> load(const std::filesystem::path& path, const EngineOptions& options = {});
@@ -160,7 +167,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   virtual std::span<const int32_t> eos_tokens() const = 0;
 };
 
-class Session {
+class TANDEM_API Session {
  public:
   virtual ~Session() = default;
 

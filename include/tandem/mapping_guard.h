@@ -6,6 +6,7 @@
 // signals belong to the app; an app that wants it calls this once, after it has set up handlers of its own.
 #pragma once
 
+#include "tandem/export.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -16,6 +17,6 @@ namespace tandem {
 //
 // Not covered: threads that block SIGBUS; handlers that the app installs later and that do not pass SIGBUS on; more
 // than 1024 files mapped at a time.
-Status guard_file_mappings();
+TANDEM_API Status guard_file_mappings();
 
 }  // namespace tandem

@@ -2,7 +2,7 @@
 //
 // No tandem library function throws, aborts, exits or prints. A function that can fail returns a Status, or a
 // Result<T> that holds either a T or an Error. The message is one sentence for a person: what is wrong, and what to
-// do about it. This header has no dependencies, because apps include it.
+// do about it. This header needs no library: apps may include it without linking one.
 //
 // Asking a Status or Result for what it does not hold is a mistake of the caller, but a harmless one: error() of a
 // success gives kInternal and "no error", value() of a failure gives an empty T (a null pointer, an empty string).
@@ -29,7 +29,19 @@ enum class ErrorCode {
 };
 
 // A short name for logs and JSON, such as "not_found".
-const char* error_code_name(ErrorCode code);
+inline const char* error_code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument: return "invalid_argument";
+    case ErrorCode::kNotFound: return "not_found";
+    case ErrorCode::kUnsupported: return "unsupported";
+    case ErrorCode::kCorrupt: return "corrupt";
+    case ErrorCode::kIo: return "io";
+    case ErrorCode::kResourceExhausted: return "resource_exhausted";
+    case ErrorCode::kCancelled: return "cancelled";
+    case ErrorCode::kInternal: return "internal";
+  }
+  return "unknown";
+}
 
 struct [[nodiscard]] Error {
   ErrorCode code = ErrorCode::kInternal;
@@ -37,7 +49,10 @@ struct [[nodiscard]] Error {
 };
 
 // What error() gives where there is none.
-const Error& no_error();
+inline const Error& no_error() {
+  static const Error error{ErrorCode::kInternal, "no error"};
+  return error;
+}
 
 // Success, or an Error.
 class [[nodiscard]] Status {
@@ -92,19 +107,3 @@ class [[nodiscard]] Result {
 };
 
 }  // namespace tandem
-
-#define TANDEM_CONCAT_INNER(a, b) a##b
-#define TANDEM_CONCAT(a, b) TANDEM_CONCAT_INNER(a, b)
-
-// Returns from the enclosing function if `expr` (a Status) failed.
-#define TANDEM_TRY(expr)                                                                                       \
-  do {                                                                                                         \
-    if (::tandem::Status tandem_status = (expr); !tandem_status.ok()) return std::move(tandem_status).error(); \
-  } while (false)
-
-// `TANDEM_ASSIGN(auto file, MappedFile::open(path));` declares or assigns the value, or returns the error.
-#define TANDEM_ASSIGN(lhs, expr) TANDEM_ASSIGN_INNER(TANDEM_CONCAT(tandem_result_, __LINE__), lhs, expr)
-#define TANDEM_ASSIGN_INNER(result, lhs, expr)        \
-  auto result = (expr);                               \
-  if (!result.ok()) return std::move(result).error(); \
-  lhs = std::move(result).value()

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/format.h"
+#include "base/try.h"
 #include "tandem/status.h"
 
 namespace tandem {

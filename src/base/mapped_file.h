@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/mapping_guard.h"
+#include "base/try.h"
 #include "tandem/status.h"
 
 namespace tandem {

@@ -17,7 +17,7 @@ struct OutputRules {
   // may be.
   std::function<bool(const std::filesystem::path&)> may_replace = {};
   std::string_view kind = "a file of this kind";  // What `may_replace` looks for: "a compiled file".
-  std::string_view advice = {};                   // Appended to the refusal: "; --force replaces it".
+  std::string_view advice = {};                   // Appended to the refusal: "; `force` replaces it".
   bool force = false;                             // Replace any regular file or link.
 };
 

@@ -158,7 +158,7 @@ Result<std::unique_ptr<ChatTemplate>> make_chat_template(const ChatTemplateSourc
         tokenizer != nullptr && tokenizer->token_to_id("<|im_start|>") && tokenizer->token_to_id("<|im_end|>");
     if (!has_chatml) {
       return not_found(
-          "the model has no chat template and no ChatML tokens in its vocabulary; use --no-template to give it the "
+          "the model has no chat template and no ChatML tokens in its vocabulary; use `generate()` to give it the "
           "prompt as it is");
     }
     used.text = kChatMlTemplate;

@@ -39,6 +39,7 @@ struct Options {
   int threads = 0;
   bool dump_ir = false;
   bool quiet = false;
+  bool verbose = false;
   bool force = false;
   CalibrationOptions calibration;
   std::string calib_range;
@@ -146,6 +147,11 @@ void run(const Options& o) {
   CompileOptions options = to_compile_options(o);
   ProgressBar bar(o.quiet);
   options.progress = [&](const Progress& progress) { bar.update(progress); };
+  const auto log = [&](LogLevel level, std::string_view message) {
+    bar.finish();  // It is drawn again below the message.
+    note_log(level, message);
+  };
+  options.log = Log(log, o.verbose ? LogLevel::kInfo : LogLevel::kWarning);
   const auto start = std::chrono::steady_clock::now();
   const auto report = compile(o.checkpoint, o.output, options);
   bar.finish();
@@ -292,6 +298,7 @@ void add_compile_command(CLI::App& app) {
   command->add_flag("--force", o->force,
                     "Replace the output even if what is there under its name was not written by tandem");
   command->add_flag("-q,--quiet", o->quiet, "No progress, no summary; warnings and errors stay");
+  command->add_flag("--verbose", o->verbose, "Print what Qualcomm's library logs besides errors");
   command->callback([o] {
     if (o->output.empty()) o->output = default_output(o->checkpoint);
     run(*o);

@@ -17,6 +17,7 @@ void EngineFlags::add_to(CLI::App& command) {
       ->check(accepted_by(qnn::parse_performance_profile))
       ->capture_default_str();
   command.add_flag("--signed-pd", signed_pd, "Run in a signed process on the NPU's DSP");
+  command.add_flag("--verbose", verbose, "Print what the library logs besides warnings");
 }
 
 EngineOptions EngineFlags::options() const {
@@ -25,6 +26,8 @@ EngineOptions EngineFlags::options() const {
   options.npu.libraries = qnn_libs;
   options.npu.profile = static_cast<NpuProfile>(value_or_fail(qnn::parse_performance_profile(profile)));
   options.npu.signed_pd = signed_pd;
+  options.log = note_log;
+  options.log_level = verbose ? LogLevel::kInfo : LogLevel::kWarning;
   return options;
 }
 

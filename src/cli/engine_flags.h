@@ -16,6 +16,7 @@ struct EngineFlags {
   std::string qnn_libs;
   std::string profile = "burst";
   bool signed_pd = false;
+  bool verbose = false;
 
   void add_to(CLI::App& command);
   EngineOptions options() const;

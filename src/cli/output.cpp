@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "base/printable.h"
+#include "cli/flag_names.h"
 
 namespace tandem {
 namespace {
@@ -40,8 +41,13 @@ void write_stderr(std::string_view text) {
 }
 
 void note_line(std::string_view line) { write_stderr(printable_message(line) + "\n"); }
-void note_error(std::string_view message) { write_stderr("error: " + printable_message(message) + "\n"); }
-void warn(std::string_view message) { write_stderr("warning: " + printable_message(message) + "\n"); }
+void note_error(std::string_view message) { write_stderr("error: " + printable_message(with_flags(message)) + "\n"); }
+void warn(std::string_view message) { write_stderr("warning: " + printable_message(with_flags(message)) + "\n"); }
+
+void note_log(LogLevel level, std::string_view message) {
+  if (level <= LogLevel::kWarning) return warn(message);
+  note_line(str_format("{}: {}", log_level_name(level), message));
+}
 
 bool write_stdout(std::string_view text) {
   if (output_failed()) return false;

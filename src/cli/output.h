@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "base/json.h"
+#include "tandem/log.h"
 
 namespace tandem {
 
@@ -21,9 +22,13 @@ template <typename... Args>
 void note(FormatString<Args...> format, const Args&... args) {
   note_line(str_format(format, args...));
 }
-// "error: …" and "warning: …".
+// "error: …" and "warning: …", with flags instead of fields (flag_names.h).
 void note_error(std::string_view message);
 void warn(std::string_view message);
+
+// What the library logs. A message of it that calls itself an error is a warning to the user: the command may still
+// succeed, and if it does not, it says so itself.
+void note_log(LogLevel level, std::string_view message);
 
 // As it is, to standard output. False if it cannot be written, or something before it could not.
 bool write_stdout(std::string_view text);

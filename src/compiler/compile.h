@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backends/qnn/compile/estimate_report.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "compiler/passes/passes.h"
 #include "quant/observer.h"
@@ -78,6 +79,7 @@ struct CompileOptions {
   ProgressCallback progress;
   StopCallback stop;
   DumpCallback dump_ir;
+  Log log = {};  // What a vendor's library says on the way. CompileReport::warnings are about the file.
 };
 inline constexpr int64_t kDefaultContext = 4096;
 
@@ -106,7 +108,7 @@ struct CompileReport {
   };
   std::vector<Stage> stages;        // What took how long, of NPU compiles.
   std::vector<std::string> shards;  // "layers.0-8: 219 MB"
-  size_t variants_compiled = 0;     // By --tune-graphs.
+  size_t variants_compiled = 0;     // By NpuOptions::tune_graphs.
   std::string graphs;               // "attention gqa+kv (decode), sha+k (prefill_128)", of NPU compiles.
   std::optional<EstimateReport> estimates;
   std::vector<std::string> warnings;

@@ -63,7 +63,7 @@ Status CompileJob::check_context() {
   }
   if (context_ < 1) return invalid_argument("a context of {} makes no sense; give at least 1", context_);
   if (plan_.max_positions > 0 && context_ > plan_.max_positions) {
-    return invalid_argument("a context of {} is more than the model was made for ({}); use --context {} or less",
+    return invalid_argument("a context of {} is more than the model was made for ({}); use a `context` of {} or less",
                             context_, plan_.max_positions, plan_.max_positions);
   }
   std::set<int64_t> lengths;
@@ -114,7 +114,7 @@ Status CompileJob::check_outputs() const {
   const auto check = [&](const std::filesystem::path& path, std::string_view kind,
                          std::function<bool(const std::filesystem::path&)> may_replace) {
     return check_output_path(
-        path, {inputs, std::move(may_replace), kind, "; --force replaces it whatever it is", options_.force});
+        path, {inputs, std::move(may_replace), kind, "; `force` replaces it whatever it is", options_.force});
   };
   TANDEM_TRY(check(output_, "a compiled file", looks_like_artifact));
   std::vector<std::filesystem::path> outputs = {output_, output_.string() + ".work"};

@@ -26,12 +26,12 @@ Status check_formats(const Target& target, const ModelPlan& plan, const Recipe& 
       return unsupported(
           "target {} (Hexagon V{}) cannot do weights of 4 bits in blocks (\"{}\" is lpbq4), which are possible from "
           "V69 "
-          "on; use --recipe w8",
+          "on; use `recipe` w8",
           target.name, target.arch, weight.name);
     }
     if (!contains(target.weight_formats, format)) {
       return unsupported("target {} cannot do {} weights (\"{}\"){}", target.name, weight_format_name(format),
-                         weight.name, target.is_npu() ? "; use --recipe w4, w8 or fp16" : "");
+                         weight.name, target.is_npu() ? "; use `recipe` w4, w8 or fp16" : "");
     }
     if (target.is_npu() && is_quantized(format) == computes_in_f16(recipe)) {
       return unsupported(
@@ -47,7 +47,7 @@ Status check_kv(const Target& target, const CompileOptions& options, Recipe& rec
   if (options.kv) recipe.kv = *options.kv;
   if (!target.is_npu()) {
     if (contains(target.kv_dtypes, kv_dtype(recipe.kv))) return ok_status();
-    return unsupported("target {} cannot keep its KV cache as {}; use --kv fp32, fp16 or u8", target.name,
+    return unsupported("target {} cannot keep its KV cache as {}; use `kv` fp32, fp16 or u8", target.name,
                        kv_format_name(recipe.kv));
   }
   const bool in_f16 = computes_in_f16(recipe);
@@ -67,7 +67,7 @@ Status check_kv(const Target& target, const CompileOptions& options, Recipe& rec
   if (!contains(target.kv_dtypes, kv_dtype(recipe.kv))) {
     return unsupported(
         "target {} (Hexagon V{}) cannot keep its KV cache as {}: products of 16-bit with 16-bit numbers are possible "
-        "from V73 on; use --kv u8",
+        "from V73 on; use `kv` u8",
         target.name, target.arch, kv_format_name(recipe.kv));
   }
   return ok_status();
@@ -78,7 +78,7 @@ Status check_activations(const Target& target, const ModelPlan& plan, const Comp
   if (options.activations) recipe.activations = *options.activations;
   if (!target.is_npu()) return ok_status();
   if (options.activations) {
-    return unsupported("--activations is for the CPU; target {} computes with {} throughout; leave it out", target.name,
+    return unsupported("`activations` is for the CPU; target {} computes with {} throughout; leave it out", target.name,
                        computes_in_f16(recipe) ? "fp16" : "16 bits");
   }
   for (const WeightSource& weight : plan.weights) {
@@ -124,21 +124,21 @@ Status resolve_head(const Target& target, const ModelPlan& plan, const CompileOp
     return unsupported(
         "the logits cannot be rescored: the head takes 8 bits, because its {} inputs are no multiple of the block of "
         "{}; "
-        "leave --rescore out",
+        "leave `rescore` out",
         plan.hidden_size, head.block);
   }
   if (asked && !is_small) {
     return invalid_argument(
-        "only the logits of a head in lpbq4 are rescored, and this one is {}; use --head lpbq4, or "
-        "leave --rescore out",
+        "only the logits of a head in lpbq4 are rescored, and this one is {}; use `head` lpbq4, or "
+        "leave `rescore` out",
         weight_format_name(recipe.spec_for("head").format));
   }
   if (asked && !obstacle.empty()) {
-    return unsupported("the logits cannot be rescored: {}; leave --rescore out, or use --head int8", obstacle);
+    return unsupported("the logits cannot be rescored: {}; leave `rescore` out, or use `head` int8", obstacle);
   }
   if (is_small && !recipe.rescore && !obstacle.empty()) {
     notes.push_back(
-        str_format("the head has 4 bits, and its logits cannot be rescored: {}; --head int8 loses less", obstacle));
+        str_format("the head has 4 bits, and its logits cannot be rescored: {}; `head` int8 loses less", obstacle));
   }
   if (!recipe.rescore) recipe.rescore = is_small && obstacle.empty() ? kDefaultRescore : 0;
   return ok_status();
@@ -154,44 +154,55 @@ Status check_methods(const Target& target, const CompileOptions& options, const 
   if (contains(prefill, kWrongTokens) && !computes_in_f16(recipe)) {
     return unsupported(
         "methods of {} tokens in integers are computed wrongly by QNN's library; use another length, such as "
-        "--prefill 8 or 32, or --recipe fp16",
+        "`prefill` 8 or 32, or `recipe` fp16",
         kWrongTokens);
   }
   if (!prefill.empty() && !target.shares_weights && options.npu.share_weights && !options.npu.emulator) {
     return unsupported(
         "target {} (Hexagon V{}) cannot share weights between prefill and decode, which is possible from V73 on; use "
-        "--mode kv, or --unshared (each method then has its own copy of the weights)",
+        "`decode_only`, or `unshared` (each method then has its own copy of the weights)",
         target.name, target.arch);
   }
   return ok_status();
 }
 
 // The first option given that a CPU has no use for; passed over in silence, it would seem to have been obeyed.
-std::string_view npu_flag_of(const CompileOptions& options, bool reads_text) {
+std::string_view npu_field_of(const CompileOptions& options) {
   const CalibrationOptions& calibration = options.calibration;
-  const CalibrationOptions usual;
-  if (options.npu.emulator) return "--emulator";
-  if (!options.npu.share_weights) return "--unshared";
-  if (options.npu.shards > 0) return "--shards";
-  if (options.npu.decode_attention || options.npu.prefill_attention) return "--attention";
-  if (!options.npu.estimate_json.empty()) return "--estimate-json";
-  if (options.npu.estimate) return "--estimate";
-  if (options.npu.tune_graphs) return "--tune-graphs";
-  if (!options.npu.tune_cache.empty()) return "--tune-cache";
-  if (options.npu.trace) return "--trace";
-  if (options.npu.jobs > 0) return "--jobs";
-  if (options.npu.memory > 0) return "--memory";
-  if (!reads_text) {
-    if (!calibration.file.empty()) return "--calib";
-    if (!calibration.prompt.empty()) return "--calib-prompt";
-    if (calibration.samples != usual.samples) return "--calib-samples";
-    if (calibration.length != usual.length) return "--calib-length";
-  }
-  if (calibration.method_given) return "--calib-range";
-  if (!calibration.import_encodings.empty()) return "--encodings";
-  if (!calibration.export_encodings.empty()) return "--export-encodings";
-  if (!calibration.report.empty()) return "--report";
+  if (options.npu.emulator) return "`emulator`";
+  if (!options.npu.share_weights) return "`unshared`";
+  if (options.npu.shards > 0) return "`shards`";
+  if (options.npu.decode_attention || options.npu.prefill_attention) return "`attention`";
+  if (!options.npu.estimate_json.empty()) return "`estimate-json`";
+  if (options.npu.estimate) return "`estimate`";
+  if (options.npu.tune_graphs) return "`tune-graphs`";
+  if (!options.npu.tune_cache.empty()) return "`tune-cache`";
+  if (options.npu.trace) return "`trace`";
+  if (options.npu.jobs > 0) return "`jobs`";
+  if (options.npu.memory > 0) return "`memory`";
+  if (calibration.method_given) return "`calibration.range`";
+  if (!calibration.import_encodings.empty()) return "`calibration.import_encodings`";
+  if (!calibration.export_encodings.empty()) return "`calibration.export_encodings`";
+  if (!calibration.report.empty()) return "`calibration.report`";
   return {};
+}
+
+// The same of the text to calibrate with.
+std::string_view text_field_of(const CalibrationOptions& calibration) {
+  const CalibrationOptions usual;
+  if (!calibration.file.empty()) return "`calibration.file`";
+  if (!calibration.prompt.empty()) return "`calibration.prompt`";
+  if (calibration.samples != usual.samples) return "`calibration.samples`";
+  if (calibration.length != usual.length) return "`calibration.length`";
+  return {};
+}
+
+Status check_no_npu_options(const Target& target, const CompileOptions& options, bool reads_text) {
+  const std::string_view field = npu_field_of(options), text = text_field_of(options.calibration);
+  if (field.empty() && (reads_text || text.empty())) return ok_status();
+  return invalid_argument("{} is for NPU targets (see `tandem targets`){}, and {} is none; leave it out",
+                          field.empty() ? text : field, field.empty() ? " and for `activations` auto" : "",
+                          target.name);
 }
 
 }  // namespace
@@ -210,15 +221,7 @@ Status apply_target_rules(const Target& target, const ModelPlan& plan, const Com
   TANDEM_TRY(check_activations(target, plan, options, recipe, notes));
   TANDEM_TRY(check_methods(target, options, prefill, recipe));
   TANDEM_TRY(check_calibration(options.calibration, recipe, !target.is_npu() || !computes_in_f16(recipe)));
-  if (!target.is_npu()) {
-    const bool reads_text = leaves_activations_open(recipe, plan);
-    if (const std::string_view flag = npu_flag_of(options, reads_text); !flag.empty()) {
-      const bool is_text = flag.starts_with("--calib") && flag != "--calib-range";
-      return invalid_argument("{} is for NPU targets (see `tandem targets`){}, and {} is none; leave it out", flag,
-                              is_text ? " and for --activations auto" : "", target.name);
-    }
-    return ok_status();
-  }
+  if (!target.is_npu()) return check_no_npu_options(target, options, leaves_activations_open(recipe, plan));
   // LPBQ blocks have to divide a row there. The few weights where they do not take 8 bits.
   for (const WeightSource& weight : plan.weights) {
     const WeightSpec spec = recipe.spec_for(weight.name);

@@ -104,7 +104,7 @@ Result<std::unique_ptr<TestedModel>> open_checkpoint_model(const std::filesystem
   }
   if (options.recipe && options.recipe->rescore.value_or(0) > 0) {
     return invalid_argument(
-        "logits are rescored in files for NPUs only; compile one and measure it with --checkpoint {} --phases qdq",
+        "logits are rescored in files for NPUs only; compile one and measure it with `checkpoint` {} and `phases` qdq",
         folder.string());
   }
   TANDEM_ASSIGN(Checkpoint checkpoint, Checkpoint::open(folder, {options.config_name}));

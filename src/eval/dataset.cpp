@@ -36,7 +36,7 @@ Status read_chats(const DatasetOptions& options, const TestedModel& model, int64
 
 Status DatasetOptions::check() const {
   if (!conversations.empty() + !text.empty() + !ids.empty() == 1) return ok_status();
-  return invalid_argument("give one of --conversations, --text and --ids");
+  return invalid_argument("give one of `conversations`, `text` and `ids`");
 }
 
 int64_t Dataset::scored_tokens() const {
@@ -51,7 +51,7 @@ Result<Dataset> read_dataset(const DatasetOptions& options, const TestedModel& m
   const int64_t window = options.window > 0 ? options.window : context;
   // The last token of a sequence is only a target: it needs no position.
   if (window < 2 || window > context + 1) {
-    return invalid_argument("--window {} does not fit the context of {}", window, context);
+    return invalid_argument("a `window` of {} does not fit the context of {}", window, context);
   }
   const int64_t default_limit = options.conversations.empty() ? 0 : kDefaultConversations;
   const int64_t limit = options.limit < 0 ? default_limit : options.limit;
@@ -70,7 +70,7 @@ Result<Dataset> read_dataset(const DatasetOptions& options, const TestedModel& m
   }
   for (size_t i = 0; i < dataset.sequences.size(); ++i) {
     if (static_cast<int64_t>(dataset.sequences[i].size()) <= context + 1) continue;
-    return resource_exhausted("sequence {} has {} tokens and the context {}; compile with a larger --context", i,
+    return resource_exhausted("sequence {} has {} tokens and the context {}; compile with a larger `context`", i,
                               dataset.sequences[i].size(), context);
   }
   return dataset;

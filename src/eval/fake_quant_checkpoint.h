@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/try.h"
 #include "weights/cached_weights.h"
 #include "weights/checkpoint_weights.h"
 #include "weights/fake_quant_weights.h"

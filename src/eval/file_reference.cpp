@@ -113,7 +113,7 @@ Result<std::unique_ptr<Program>> make_file_reference(const Artifact& artifact, T
   if (options.checkpoint.empty()) {
     return invalid_argument(
         "the weights of a file for {} are inside its binaries; the phase qdq needs the folder that it was compiled "
-        "from: give --checkpoint FOLDER",
+        "from: give it as `checkpoint`",
         header.target);
   }
   TANDEM_ASSIGN(const Recipe recipe, Recipe::from_json(header.recipe));

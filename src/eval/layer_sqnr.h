@@ -15,7 +15,7 @@ namespace tandem {
 // shows as a step from one row to the next.
 struct LayerSqnr {
   int64_t layer = 0;
-  std::optional<Sqnr> hidden;  // After the layer; only in files compiled with --trace.
+  std::optional<Sqnr> hidden;  // After the layer; only in files compiled with the option `trace`.
   Sqnr keys;
   Sqnr values;
 };

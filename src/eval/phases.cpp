@@ -150,7 +150,7 @@ Result<PhasesReport> measure_phases(const PhaseModels& models, const Dataset& da
   if (models.empty()) return invalid_argument("no phase to measure");
   Measurement measurement(models, dataset, progress);
   if ((options.greedy > 0 || options.layer_tokens > 0) && !measurement.compares()) {
-    return invalid_argument("greedy tokens and layers are compared between qdq and device; give --phases qdq,device");
+    return invalid_argument("greedy tokens and layers are compared between qdq and device; give `phases` qdq,device");
   }
   TANDEM_TRY(measurement.perplexity());
   if (options.layer_tokens > 0) TANDEM_TRY(measurement.layers(options.layer_tokens));

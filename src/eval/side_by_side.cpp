@@ -62,7 +62,7 @@ Status score_side_by_side(TestedModel& wanted, TestedModel& got, std::span<const
 Result<GreedyAgreement> compare_greedy(TestedModel& wanted, TestedModel& got, std::span<const int32_t> prompt,
                                        int64_t steps, const std::function<void(int64_t done)>& on_step) {
   TANDEM_TRY(check_alike(wanted, got));
-  if (prompt.empty()) return invalid_argument("the prompt has no tokens; give one with --prompt");
+  if (prompt.empty()) return invalid_argument("the prompt has no tokens; give one with `prompt`");
   GreedyAgreement agreement;
   Sqnr noise;
   std::vector<float> rows[2];

@@ -55,7 +55,7 @@ class CompiledModel final : public TestedModel {
     if (options.checkpoint.empty()) {
       return invalid_argument(
           "a compiled file has no float weights; give the folder that it was compiled from for the phase float, as "
-          "MODEL or as --checkpoint FOLDER");
+          "the model or as `checkpoint`");
     }
     TANDEM_ASSIGN(const Artifact artifact, Artifact::open(path));
     TANDEM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(options.checkpoint, {options.config_name}));

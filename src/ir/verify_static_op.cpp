@@ -1,3 +1,4 @@
+#include "base/try.h"
 #include "ir/op_checks.h"
 #include "ir/verify_rescore.h"
 

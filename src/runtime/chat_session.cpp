@@ -159,7 +159,7 @@ class ChatSession final : public Session {
     if (static_cast<int64_t>(tokens.size()) > engine_->context()) {
       return resource_exhausted(
           "the prompt has {} tokens and the context {} positions; shorten it or compile with a larger "
-          "--context",
+          "`context`",
           tokens.size(), engine_->context());
     }
     auto common = static_cast<size_t>(std::ranges::mismatch(history_, tokens).in2 - tokens.begin());

@@ -80,6 +80,7 @@ Result<std::unique_ptr<Program>> LoadedEngine::load_program() {
     options.signed_pd = npu.signed_pd;
     options.shared_buffers = npu.shared_buffers;
     options.rpc_polling_us = npu.rpc_polling_us;
+    options.log = Log(options_.log, options_.log_level);
     return qnn::load_program(artifact_, pool_, options);
   }
   return unsupported(

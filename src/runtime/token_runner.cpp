@@ -67,7 +67,7 @@ Status TokenRunner::feed(std::span<const int32_t> tokens, Logits wanted, const s
   if (total > table_->context() - position_) {
     return resource_exhausted(
         "{} tokens do not fit: the context has {} positions and {} are used; shorten the text or compile with a larger "
-        "--context",
+        "`context`",
         total, table_->context(), position_);
   }
   const bool is_long = table_->rope_limit() > 0 && position_ + total > table_->rope_limit();

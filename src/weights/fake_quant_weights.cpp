@@ -1,5 +1,6 @@
 #include "weights/fake_quant_weights.h"
 
+#include "base/try.h"
 #include "quant/quantize.h"
 
 namespace tandem {

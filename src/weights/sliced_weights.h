@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/try.h"
 #include "weights/weight_provider.h"
 
 namespace tandem {

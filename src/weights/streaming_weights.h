@@ -1,6 +1,7 @@
 // A checkpoint's weights, released as soon as they are read: for a single pass over all of them.
 #pragma once
 
+#include "base/try.h"
 #include "weights/checkpoint_weights.h"
 
 namespace tandem {

@@ -249,8 +249,8 @@ TEST(OutputPath, RefusesWhatWouldBeLost) {
     return status.ok() ? std::string() : status.error().message;
   };
   write_file(folder / "theirs", std::string_view("theirs"));
-  OutputRules rules{.kind = "a compiled file", .advice = "; --force replaces it"};
-  EXPECT_NE(message(folder / "theirs", rules).find("is not a compiled file; choose another name; --force"),
+  OutputRules rules{.kind = "a compiled file", .advice = "; `force` replaces it"};
+  EXPECT_NE(message(folder / "theirs", rules).find("is not a compiled file; choose another name; `force`"),
             std::string::npos);
   fs::create_symlink("theirs", folder / "link");
   EXPECT_NE(message(folder / "link", rules).find("link to theirs"), std::string::npos);

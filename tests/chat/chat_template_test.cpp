@@ -29,7 +29,7 @@ TEST(ChatTemplate, ChatMlForVocabulariesThatHaveItsTokens) {
   const auto none = make_chat_template({}, nullptr);
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
-  EXPECT_NE(none.error().message.find("--no-template"), std::string::npos);
+  EXPECT_NE(none.error().message.find("`generate()`"), std::string::npos);
 }
 
 TEST(ChatTemplate, TokensAndVariables) {

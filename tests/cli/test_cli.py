@@ -1035,6 +1035,11 @@ class Npu(CliTest):
         self.compile_demo("--emulator", "--shards", 3, "-q")
         self.assertEqual(self.run_demo()["tokens"], one["tokens"])
         self.assert_one_error(tandem("run", self.output, "-p", "x", "--qnn-libs", "/nonexistent"), "/nonexistent")
+        # Asked for more, it prints what Qualcomm's library says, and the answer stays what it is.
+        verbose = self.ok("run", self.output, "-p", PROMPT, "--greedy", "-n", 4, "--json", "--verbose", "--qnn-libs",
+                          qnn_libraries())
+        self.assertRegex(verbose.stderr, r"(?m)^info: QNN: ")
+        self.assertEqual(json.loads(verbose.stdout)["tokens"], one["tokens"])
 
     def test_shared_weights_are_for_devices(self):
         done = self.compile_demo()

@@ -95,7 +95,7 @@ TEST_F(CompileErrors, NoInputIsWrittenOverThroughTheLinksOfACache) {
 TEST_F(CompileErrors, NoForeignFileIsWrittenOver) {
   test::write_file(folder_ / "x.tdm", std::string_view("my notes"));
   EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument), "not a compiled file");
-  EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument), "--force");
+  EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument), "`force`");
   fs::create_symlink(folder_ / "elsewhere", folder_ / "link.tdm");
   EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument, test::golden_dir("qwen3"), folder_ / "link.tdm"),
              "symbolic link");
@@ -202,13 +202,13 @@ TEST_F(CompileErrors, Targets) {
 
 TEST_F(CompileErrors, OptionsOfNpusAreNotForACpu) {
   const std::pair<const char*, void (*)(CompileOptions&)> cases[] = {
-      {"--emulator", [](CompileOptions& o) { o.npu.emulator = true; }},
-      {"--unshared", [](CompileOptions& o) { o.npu.share_weights = false; }},
-      {"--attention", [](CompileOptions& o) { o.npu.decode_attention = AttentionForm(); }},
-      {"--trace", [](CompileOptions& o) { o.npu.trace = true; }},
-      {"--calib-samples", [](CompileOptions& o) { o.calibration.samples = 2; }},
-      {"--encodings", [](CompileOptions& o) { o.calibration.import_encodings = "e.json"; }},
-      {"--report", [](CompileOptions& o) { o.calibration.report = "r.html"; }}};
+      {"`emulator`", [](CompileOptions& o) { o.npu.emulator = true; }},
+      {"`unshared`", [](CompileOptions& o) { o.npu.share_weights = false; }},
+      {"`attention`", [](CompileOptions& o) { o.npu.decode_attention = AttentionForm(); }},
+      {"`trace`", [](CompileOptions& o) { o.npu.trace = true; }},
+      {"`calibration.samples`", [](CompileOptions& o) { o.calibration.samples = 2; }},
+      {"`calibration.import_encodings`", [](CompileOptions& o) { o.calibration.import_encodings = "e.json"; }},
+      {"`calibration.report`", [](CompileOptions& o) { o.calibration.report = "r.html"; }}};
   for (const auto& [flag, set] : cases) {
     CompileOptions wrong = options();
     set(wrong);
@@ -220,13 +220,13 @@ TEST_F(CompileErrors, OptionsOfNpusAreNotForACpu) {
 TEST_F(CompileErrors, ATextForACpu) {
   CompileOptions wrong = options();
   wrong.calibration.prompt = "Once upon a time";
-  EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument), "--activations auto");
+  EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument), "`activations` auto");
   wrong.activations = ActivationFormat::kInt16;
   error_of(wrong, ErrorCode::kInvalidArgument);
   wrong.activations = ActivationFormat::kAuto;
   EXPECT_HAS(error_of(wrong, ErrorCode::kUnsupported), "tokenizer");  // The golden checkpoint has none.
   wrong.calibration.method_given = true;
-  EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument), "--calib-range");
+  EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument), "`calibration.range`");
 }
 
 TEST_F(CompileErrors, ARuleThatMatchesNothingIsAWarning) {

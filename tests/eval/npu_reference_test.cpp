@@ -79,7 +79,7 @@ TEST(NpuReferenceErrors, NeedTheCheckpoint) {
   const test::NpuFile file = test::write_npu_file(folder, "a.tdm");
   for (const Phase phase : {Phase::kQdq, Phase::kFloat}) {
     const std::string missing = message_of(test::open_phase(file.path, phase, {}));
-    EXPECT_NE(missing.find("--checkpoint FOLDER"), std::string::npos) << missing;
+    EXPECT_NE(missing.find("`checkpoint`"), std::string::npos) << missing;
     const std::string absent = message_of(test::open_phase(file.path, phase, folder / "absent"));
     EXPECT_NE(absent.find("absent"), std::string::npos) << absent;
     const std::string other = message_of(test::open_phase(file.path, phase, test::golden_dir("llama3_2")));

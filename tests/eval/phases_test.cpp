@@ -7,6 +7,7 @@
 
 #include "backends/qnn/api/library.h"
 #include "base/json.h"
+#include "base/try.h"
 #include "eval/npu_file.h"
 
 namespace tandem {
@@ -123,11 +124,11 @@ TEST(Phases, RefusesWhatCannotBeMeasured) {
   };
   const DatasetOptions ids{.ids = write_ids(folder, 60)};
   EXPECT_NE(message({Phase::kQdq, Phase::kQdq}, ids).find("qdq is there twice"), std::string::npos);
-  EXPECT_NE(message({Phase::kFloat}, ids).find("--checkpoint FOLDER"), std::string::npos);
-  EXPECT_NE(message({Phase::kQdq}, ids, {.greedy = 3}).find("--phases qdq,device"), std::string::npos);
-  EXPECT_NE(message({Phase::kDevice}, ids, {.layer_tokens = 3}).find("--phases qdq,device"), std::string::npos);
-  EXPECT_NE(message({Phase::kDevice}, {}).find("--ids"), std::string::npos);
-  EXPECT_NE(message({Phase::kDevice}, {.ids = folder / "ids.json", .window = 66}).find("--window 66"),
+  EXPECT_NE(message({Phase::kFloat}, ids).find("`checkpoint`"), std::string::npos);
+  EXPECT_NE(message({Phase::kQdq}, ids, {.greedy = 3}).find("`phases` qdq,device"), std::string::npos);
+  EXPECT_NE(message({Phase::kDevice}, ids, {.layer_tokens = 3}).find("`phases` qdq,device"), std::string::npos);
+  EXPECT_NE(message({Phase::kDevice}, {}).find("`ids`"), std::string::npos);
+  EXPECT_NE(message({Phase::kDevice}, {.ids = folder / "ids.json", .window = 66}).find("`window` of 66"),
             std::string::npos);
   EXPECT_NE(message({Phase::kDevice}, ids, {}, test::golden_dir("qwen3")).find("tandem compile"), std::string::npos);
 }

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/json.h"
+#include "base/try.h"
 #include "support/edit_checkpoint.h"
 #include "support/npy.h"
 #include "support/reference_logits.h"

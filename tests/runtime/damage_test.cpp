@@ -4,6 +4,7 @@
 #include <random>
 
 #include "artifact/reader.h"
+#include "base/try.h"
 #include "support/compiled_model.h"
 
 namespace tandem {

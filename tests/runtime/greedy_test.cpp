@@ -5,6 +5,7 @@
 
 #include "backends/cpu/execute/program.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "base/try.h"
 #include "generation/sampler.h"
 #include "runtime/loaded_engine.h"
 #include "runtime/token_runner.h"

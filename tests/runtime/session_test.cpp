@@ -126,7 +126,7 @@ TEST(Session, EndsWhenTheContextIsFull) {
   const auto more = session->generate(std::vector<int32_t>{5}, options, {});
   ASSERT_FALSE(more.ok());
   EXPECT_EQ(more.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_NE(more.error().message.find("--context"), std::string::npos);
+  EXPECT_NE(more.error().message.find("`context`"), std::string::npos);
   ASSERT_TRUE(session->rewind(30).ok());
   // The last token of the prompt again: the same logits, the same tokens.
   ASSERT_TRUE(session->rewind(29).ok());

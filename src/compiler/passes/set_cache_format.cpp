@@ -16,7 +16,7 @@ Status set_cache_format(ir::Graph& graph, const PassContext& context) {
     cache.dtype = dtype;
     if (dtype != DType::kU8) continue;
     if (cache.shape[2] > kMaxByteHead) {
-      return unsupported("this model's heads have {} entries; keys and values in u8 need {} at most: take --kv fp16",
+      return unsupported("this model's heads have {} entries; keys and values in u8 need {} at most: take `kv` fp16",
                          cache.shape[2], kMaxByteHead);
     }
     cache.encoding = {ir::EncodingKind::kDynamicPerRow, 1.0f, 0};

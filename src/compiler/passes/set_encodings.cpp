@@ -26,7 +26,7 @@ Status check_encoding(const ir::Tensor& tensor, std::string_view name, const Ten
                             dtype_name(e.dtype));
   }
   if (is_kv(tensor) && e.dtype != kv_dtype(kv)) {
-    return invalid_argument("the encodings have keys and values (\"{}\") in {}, not {}; use --kv {}, or calibrate anew",
+    return invalid_argument("the encodings have keys and values (\"{}\") in {}, not {}; use `kv` {}, or calibrate anew",
                             name, dtype_name(e.dtype), kv_format_name(kv), dtype_name(e.dtype));
   }
   // The NPU's product of 16-bit with 8-bit numbers is exact around the middle only.
@@ -45,8 +45,9 @@ Status encode_tensor(ir::Tensor& tensor, const StaticForm& form, KvFormat kv) {
   const std::string name = table_name(tensor);
   const TensorEncoding* found = form.encodings->find(name);
   if (found == nullptr) {
-    return invalid_argument("the encodings have no entry for \"{}\"; calibrate this model anew, without --encodings",
-                            tensor.name);
+    return invalid_argument(
+        "the encodings have no entry for \"{}\"; calibrate this model anew, without `calibration.import_encodings`",
+        tensor.name);
   }
   TANDEM_TRY(check_encoding(tensor, name, *found, kv));
   tensor.dtype = found->dtype;

@@ -1,5 +1,6 @@
 #include "tokenizer/import/tokenizer_json_steps.h"
 
+#include "base/try.h"
 #include "unicode/utf8.h"
 
 namespace tandem {

@@ -11,7 +11,7 @@ using ir::Tensor;
 using ir::TensorRole;
 
 Status not_float(const ir::Graph& graph, const Tensor& t) {
-  return unsupported("method \"{}\" computes \"{}\" as {}, which the CPU does not do; compile it with --target cpu",
+  return unsupported("method \"{}\" computes \"{}\" as {}, which the CPU does not do; compile it with `target` cpu",
                      graph.name, t.name, dtype_name(t.dtype));
 }
 
@@ -20,7 +20,7 @@ Status not_float(const ir::Graph& graph, const Tensor& t) {
 Status check_ops(const ir::Graph& graph) {
   for (const ir::Op& op : graph.ops) {
     if (!op_info(op.kind).is_dynamic()) {
-      return unsupported("method \"{}\" has the op {}, which the CPU does not run; compile it with --target cpu",
+      return unsupported("method \"{}\" has the op {}, which the CPU does not run; compile it with `target` cpu",
                          graph.name, op_kind_name(op.kind));
     }
     for (const ir::TensorId id : op.inputs) {
@@ -33,7 +33,7 @@ Status check_ops(const ir::Graph& graph) {
       const Tensor& t = graph.at(id);
       if (t.shape.size() != 2) {
         return unsupported(
-            "method \"{}\" has heads apart in \"{}\", which the CPU does not do; compile it with --target cpu",
+            "method \"{}\" has heads apart in \"{}\", which the CPU does not do; compile it with `target` cpu",
             graph.name, t.name);
       }
       if (t.dtype != DType::kF32 && op.kind != OpKind::kConvert) return not_float(graph, t);

@@ -133,7 +133,8 @@ Result<std::shared_ptr<const Backend>> Backend::create(std::shared_ptr<const Lib
   const auto backend = std::shared_ptr<Backend>(new Backend(std::move(library)));
   const ErrorListener listener;
   const StdoutCapture capture;
-  const auto level = static_cast<abi::LogLevel>(options.log_level);
+  backend->log_level_ = options.log_level;
+  const abi::LogLevel level = library_log_level(options.log_level);
   if (const auto result = backend->core().log_create(library_log_callback(), level, &backend->log_);
       result != abi::kSuccess) {
     return describe_error(result, "starting QNN's log", listener.said());
@@ -144,6 +145,14 @@ Result<std::shared_ptr<const Backend>> Backend::create(std::shared_ptr<const Lib
     return describe_error(result, "starting QNN's HTP back end", listener.said());
   }
   return std::shared_ptr<const Backend>(backend);
+}
+
+void Backend::log_more(LogLevel level) const {
+  LogLevel before = log_level_;
+  while (before < level && !log_level_.compare_exchange_weak(before, level)) {
+  }
+  // Should the library refuse, it says less: no reason to stop.
+  if (before < level && core().log_set_level != nullptr) core().log_set_level(log_, library_log_level(level));
 }
 
 Backend::~Backend() {

@@ -4,6 +4,7 @@
 // whatever order the caller drops them in. All are made by create() and used through shared pointers.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,7 +18,7 @@ namespace tandem::qnn {
 class Backend {
  public:
   struct Options {
-    // The most that the library gives to the sink of log.h. Errors are always logged: they explain failures.
+    // The finest level that the library logs (log.h). Errors are always logged: they explain failures.
     LogLevel log_level = LogLevel::kError;
   };
   static Result<std::shared_ptr<const Backend>> create(std::shared_ptr<const Library> library, const Options& options);
@@ -32,12 +33,15 @@ class Backend {
   const abi::CoreTable& core() const { return library_->core(); }
   abi::Handle handle() const { return handle_; }
   abi::Handle log() const { return log_; }
+  // From now on the library logs that level as well.
+  void log_more(LogLevel level) const;
 
  private:
   explicit Backend(std::shared_ptr<const Library> library) : library_(std::move(library)) {}
 
   std::shared_ptr<const Library> library_;
   abi::Handle log_ = nullptr;
+  mutable std::atomic<LogLevel> log_level_ = LogLevel::kError;
   abi::Handle handle_ = nullptr;
 };
 

@@ -1,21 +1,12 @@
 #include "backends/qnn/api/library_search.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <chrono>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "base/error.h"
-
-extern char** environ;
 
 namespace tandem::qnn {
 namespace {
@@ -25,17 +16,6 @@ namespace fs = std::filesystem;
 constexpr const char* kHtpName = "libQnnHtp.so";
 constexpr const char* kSystemName = "libQnnSystem.so";
 constexpr const char* kPackageFolder = "onnxruntime_qnn";
-constexpr std::chrono::seconds kPythonPatience{10};
-
-// Finds the package without running any of it. The working directory is taken off the path first: a file there must not
-// become part of this.
-constexpr const char* kAskPython =
-    "import sys\n"
-    "sys.path[:] = [p for p in sys.path if p]\n"
-    "import importlib.util\n"
-    "spec = importlib.util.find_spec('onnxruntime_qnn')\n"
-    "places = list(spec.submodule_search_locations or []) if spec else []\n"
-    "print(places[0] if places else '')\n";
 
 bool is_file(const fs::path& path) {
   std::error_code error;
@@ -61,62 +41,54 @@ std::optional<LibraryPaths> paths_in(const fs::path& place, std::string found_by
   return std::nullopt;
 }
 
-// What the process wrote until it ended or closed its output; "" if it took too long.
-std::string read_with_patience(int descriptor) {
-  const auto deadline = std::chrono::steady_clock::now() + kPythonPatience;
-  std::string text;
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return {};
-    pollfd waiting = {descriptor, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(left.count()));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return {};
-    std::array<char, 1024> buffer;
-    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return {};
-    if (got == 0) return text;
-    text.append(buffer.data(), static_cast<size_t>(got));
-    if (text.size() > 8192) return {};
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The entries of a list like PATH. Relative ones are left out: a file in the working directory must not become part of
+// this.
+std::vector<fs::path> absolute_entries(std::string_view list) {
+  std::vector<fs::path> entries;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(':'), list.size());
+    fs::path entry(list.substr(0, end));
+    if (entry.is_absolute()) entries.push_back(std::move(entry));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return entries;
+}
+
+// PREFIX/lib/python3.11/site-packages and the like, the newest version first; Debian has dist-packages.
+void add_packages_of(const fs::path& prefix, std::vector<fs::path>& places) {
+  for (const char* const library : {"lib", "lib64"}) {
+    std::error_code error;
+    std::vector<fs::path> versions;
+    for (fs::directory_iterator at(prefix / library, error), end; !error && at != end; at.increment(error)) {
+      if (at->path().filename().string().starts_with("python3")) versions.push_back(at->path());
+    }
+    // "python3.9" is older than "python3.11".
+    std::ranges::sort(versions, std::greater<>(), [](const fs::path& version) {
+      const std::string name = version.filename().string();
+      return std::pair(name.size(), name);
+    });
+    for (const fs::path& version : versions) {
+      places.push_back(version / "site-packages");
+      places.push_back(version / "dist-packages");
+    }
   }
 }
 
-// The package's folder according to python3; "" if there is none. No shell is involved.
-std::string ask_python() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
-  posix_spawn_file_actions_t actions;
-  if (::posix_spawn_file_actions_init(&actions) != 0) {
-    ::close(ends[0]);
-    ::close(ends[1]);
-    return {};
+std::vector<fs::path> python_package_folders() {
+  std::vector<fs::path> places = absolute_entries(variable("PYTHONPATH"));
+  std::vector<fs::path> prefixes = absolute_entries(variable("VIRTUAL_ENV"));
+  for (const fs::path& folder : absolute_entries(variable("PATH"))) {
+    if (is_file(folder / "python3")) prefixes.push_back(folder.parent_path());
   }
-  int failed = ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  if (failed == 0) failed = ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  if (failed == 0) failed = ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::string program = "python3";
-  std::string flag = "-c";
-  std::string script = kAskPython;
-  std::array<char*, 4> arguments = {program.data(), flag.data(), script.data(), nullptr};
-  pid_t child = -1;
-  // Without them it would write to our own output.
-  if (failed == 0) failed = ::posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  if (failed != 0) {
-    ::close(ends[0]);
-    return {};
-  }
-  std::string text = read_with_patience(ends[0]);
-  ::close(ends[0]);
-  if (text.empty()) ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  return text;
+  for (const fs::path& home : absolute_entries(variable("HOME"))) prefixes.push_back(home / ".local");
+  prefixes.insert(prefixes.end(), {"/usr/local", "/usr"});
+  for (const fs::path& prefix : prefixes) add_packages_of(prefix, places);
+  return places;
 }
 
 }  // namespace
@@ -137,10 +109,9 @@ Result<LibraryPaths> find_libraries(const SearchOptions& options) {
   for (const std::string& folder : options.folders) {
     if (auto paths = paths_in(folder, folder)) return *std::move(paths);
   }
-  if (options.ask_python) {
-    const std::string folder = ask_python();
-    if (!folder.empty()) {
-      if (auto paths = paths_in(folder, "the installed Python package")) return *std::move(paths);
+  if (options.python_packages) {
+    for (const fs::path& folder : python_package_folders()) {
+      if (auto paths = paths_in(folder / kPackageFolder, "the installed Python package")) return *std::move(paths);
     }
   }
 #if !defined(__x86_64__)

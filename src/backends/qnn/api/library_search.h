@@ -1,5 +1,5 @@
-// Where the QNN libraries may be: a path that the user gives, an environment variable, a local folder, the installed
-// Python package.
+// Where the QNN libraries may be: a path that the user gives, an environment variable, a local folder, the folders
+// where Python keeps packages. Only paths are looked at; no program is asked.
 #pragma once
 
 #include <string>
@@ -17,8 +17,9 @@ struct SearchOptions {
   std::string path;
   // Where the package's files may lie, in this order; relative to the working directory.
   std::vector<std::string> folders = {"build/qnn"};
-  // Whether to ask python3 where the package is installed, when all else has failed.
-  bool ask_python = true;
+  // Whether to look where Python's packages are, when all else has failed: in PYTHONPATH, in the virtual environment,
+  // beside each python3 in PATH, in the user's own folder.
+  bool python_packages = true;
 };
 
 struct LibraryPaths {

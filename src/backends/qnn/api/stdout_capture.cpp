@@ -85,11 +85,11 @@ StdoutCapture::~StdoutCapture() {
     const std::lock_guard lock(capture_state().mutex);
     if (--capture_state().depth == 0) text = restore(capture_state());
   }
-  // The sink may print: only now does that go where it should.
+  // The app's log may print: only now does that go where it should.
   for (size_t begin = 0; begin < text.size();) {
     size_t end = text.find('\n', begin);
     if (end == std::string::npos) end = text.size();
-    if (end > begin) log_message(LogLevel::kInfo, std::string_view(text).substr(begin, end - begin));
+    if (end > begin) log_library_message(LogLevel::kInfo, std::string_view(text).substr(begin, end - begin));
     begin = end + 1;
   }
 }

@@ -7,6 +7,7 @@
 #include "artifact/writer.h"
 #include "backends/interface/method_memory.h"
 #include "backends/qnn/api/library.h"
+#include "backends/qnn/api/log.h"
 #include "backends/qnn/compile/estimate_html.h"
 #include "backends/qnn/compile/estimate_report.h"
 #include "backends/qnn/compile/graph_variant.h"
@@ -40,6 +41,7 @@ class NpuCompiler {
       : job_(job), npu_(job.options().npu), pool_(job.options().threads), stages_(job.report()) {}
 
   Status run() {
+    const qnn::LogScope scope(job_.options().log);
     TANDEM_TRY(plan());
     TANDEM_ASSIGN(const std::string work_key, key());
     TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job_.output(), work_key));
@@ -226,7 +228,7 @@ class NpuCompiler {
     return run_tasks(work, tasks, [&](size_t task, const ShardResult& result) -> Status {
       const size_t shard = shard_of_task[task];
       if (result.size > kNpuShardLimit) {
-        return resource_exhausted("the shard {} became {} MB, and devices load {} MB; use --shards {} or more",
+        return resource_exhausted("the shard {} became {} MB, and devices load {} MB; use `shards` {} or more",
                                   shards_[shard].name, result.size >> 20, kNpuShardLimit >> 20,
                                   shards_.size() * (result.size / kNpuShardLimit + 1));
       }

@@ -32,7 +32,7 @@ void add(qnn::Estimate& sum, const qnn::Estimate& part) {
 Status add_shard(MethodEstimate& method, const std::string& graph, const ShardRange& shard, const ShardResult& result) {
   const auto found = std::ranges::find(result.graphs, graph, &ShardResult::GraphResult::name);
   if (found == result.graphs.end() || !found->estimate) {
-    return internal_error("QNN's library gave no estimate of the graph {}; leave --estimate out", graph);
+    return internal_error("QNN's library gave no estimate of the graph {}; leave `estimate` out", graph);
   }
   add(method.total, *found->estimate);
   method.shards.push_back({shard.name, *found->estimate});

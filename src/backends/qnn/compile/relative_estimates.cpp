@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/try.h"
 
 namespace tandem {
 

@@ -188,7 +188,7 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
     parts.push_back(std::move(part));
   }
   TANDEM_ASSIGN(const auto library, qnn::Library::load({.path = job.libraries}));
-  TANDEM_ASSIGN(const auto backend, qnn::Backend::create(library));
+  TANDEM_ASSIGN(const auto backend, qnn::Backend::create(library, {.log_level = job.log_level}));
   TANDEM_ASSIGN(const auto device,
                 qnn::Device::create(backend, {.soc_model = job.soc_model, .arch = job.arch, .vtcm_mb = job.vtcm_mb}));
   TANDEM_ASSIGN(const auto context, qnn::Context::create(device, {.weight_sharing = job.weight_sharing}));
@@ -230,6 +230,26 @@ std::string describe_shard(const std::string& name, const ShardResult& result) {
   }
   return str_format("{}: {} MB; {:.1f} s ({}); {} MB of memory", name, result.size >> 20, result.seconds, graphs,
                     result.peak_memory >> 20);
+}
+
+constexpr char kLogMark = '!';
+
+std::string log_line(LogLevel level, std::string_view message) {
+  std::string line = str_format("{}{}: {}", kLogMark, log_level_name(level), message);
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
+  return line;
+}
+
+std::optional<LogLine> parse_log_line(std::string_view line) {
+  if (line.empty() || line.front() != kLogMark) return std::nullopt;
+  line.remove_prefix(1);
+  for (const LogLevel level : {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo, LogLevel::kDebug}) {
+    const std::string start = std::string(log_level_name(level)) + ": ";
+    if (line.starts_with(start)) return LogLine{level, line.substr(start.size())};
+  }
+  return LogLine{LogLevel::kDebug, line};
 }
 
 Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view)>& stage) {

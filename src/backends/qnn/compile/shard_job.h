@@ -18,6 +18,7 @@
 #include "compiler/passes/passes.h"
 #include "models/builder.h"
 #include "quant/quantize.h"
+#include "tandem/log.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -49,6 +50,7 @@ struct ShardJob {
   bool weight_sharing = false;
   bool estimate = false;  // Asks for ShardResult::GraphResult::estimate.
   std::string libraries;
+  LogLevel log_level = LogLevel::kError;  // The finest that the library should log.
   int threads = 1;
   std::filesystem::path output;  // Empty: only the estimates are wanted.
 
@@ -84,6 +86,15 @@ std::string describe_shard(const std::string& name, const ShardResult& result);
 
 // Exit status of a worker whose job can never succeed: a weight that is not a number, a shape that cannot be lowered.
 inline constexpr int kWorkerRefused = 3;
+
+// A worker's output is a stage in each line, or a message for the log: "!warning: this is slow".
+std::string log_line(LogLevel level, std::string_view message);
+struct LogLine {
+  LogLevel level = LogLevel::kError;
+  std::string_view message;
+};
+// Nothing, if the line is a stage.
+std::optional<LogLine> parse_log_line(std::string_view line);
 
 // In the worker. `stage` is told what begins.
 Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view stage)>& stage);

@@ -109,6 +109,7 @@ std::string ShardJob::to_json() const {
                         {"weight_sharing", weight_sharing},
                         {"estimate", estimate},
                         {"libraries", libraries},
+                        {"log_level", static_cast<int>(log_level)},
                         {"threads", threads},
                         {"output", output.string()}});
 }
@@ -137,6 +138,8 @@ Result<ShardJob> ShardJob::from_json(std::string_view text) {
   fields.read("weight_sharing", job.weight_sharing);
   fields.read("estimate", job.estimate);
   fields.read("libraries", job.libraries);
+  int log_level = 0;
+  fields.read("log_level", log_level);
   fields.read("threads", job.threads);
   fields.read("output", job.output);
   if (const Json* shapes = fields.list("methods")) {
@@ -150,6 +153,8 @@ Result<ShardJob> ShardJob::from_json(std::string_view text) {
       job.methods.shapes.push_back(std::move(shape));
     }
   }
+  if (log_level < 0 || log_level > static_cast<int>(LogLevel::kDebug)) fields.fail("log_level");
+  job.log_level = static_cast<LogLevel>(log_level);
   TANDEM_TRY(fields.status());
   TANDEM_ASSIGN(job.methods.variant, GraphVariant::from_json(variant));
   return job;

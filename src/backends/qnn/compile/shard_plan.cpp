@@ -119,7 +119,7 @@ Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe&
   const Sizes sizes = sizes_of(plan, recipe, options.weight_sets);
   const auto layers = static_cast<int64_t>(sizes.layers.size());
   if (options.shards < 0 || options.shards > layers + 1) {
-    return invalid_argument("{} shards are not possible: the model has {} layers and a head; use --shards 1 to {}",
+    return invalid_argument("{} shards are not possible: the model has {} layers and a head; use `shards` 1 to {}",
                             options.shards, layers, layers + 1);
   }
   uint64_t all_layers = 0;

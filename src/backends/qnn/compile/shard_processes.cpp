@@ -1,5 +1,6 @@
 #include "backends/qnn/compile/shard_processes.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -190,12 +191,20 @@ class Pool {
           process.line += c;
           continue;
         }
-        if (options_.progress) options_.progress(tasks_[process.task].name(), process.line);
+        take_line(tasks_[process.task].name(), process.line);
         process.line.clear();
       }
     }
     // A worker that has closed its output is about to end: do not spin until it has.
     if (count == 0) ::usleep(1000);
+  }
+
+  void take_line(const std::string& shard, const std::string& line) const {
+    if (const auto message = parse_log_line(line)) {
+      options_.log.write(message->level, shard + ": " + std::string(message->message));
+    } else if (options_.progress) {
+      options_.progress(shard, line);
+    }
   }
 
   void reap() {
@@ -228,7 +237,7 @@ class Pool {
       const std::string said = tail_of(file_of(task, ".log"));
       return internal_error(
           "the process that compiled the shard {} was ended by signal {} ({}){}; what is finished is kept: run the "
-          "same command again, with more shards (--shards) if memory was short{}{}",
+          "same command again, with more `shards` if memory was short{}{}",
           shard, WTERMSIG(status), ::strsignal(WTERMSIG(status)),
           WTERMSIG(status) == SIGKILL ? ", perhaps for want of memory" : ", most likely inside QNN's library",
           said.empty() ? "" : "; it said: ", said);
@@ -285,12 +294,16 @@ Status run_tasks(std::vector<WorkerTask> tasks, const CompileOptions& compile, W
                  const std::function<Status(size_t task, const ShardResult& result)>& done) {
   const NpuOptions& npu = compile.npu;
   options.stop = compile.stop;
+  options.log = compile.log;
   options.memory = npu.memory != 0 ? npu.memory : std::min(kDefaultNpuMemory, machine_memory() / 10 * 8);
   const int cores =
       compile.threads > 0 ? compile.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   options.jobs = npu.jobs > 0 ? npu.jobs : cores;
   const int at_a_time = std::max(1, std::min(options.jobs, static_cast<int>(tasks.size())));
-  for (WorkerTask& task : tasks) task.job.threads = std::max(1, cores / at_a_time);
+  for (WorkerTask& task : tasks) {
+    task.job.threads = std::max(1, cores / at_a_time);
+    task.job.log_level = compile.log.finest();
+  }
   return run_longest_first(tasks, options, done);
 }
 
@@ -299,6 +312,12 @@ Result<std::filesystem::path> find_worker(const std::filesystem::path& given) {
   std::filesystem::path path = given;
   if (path.empty()) {
     path = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / kWorkerName;
+    // An app may lie anywhere; then the worker is where it was installed together with the library.
+    Dl_info library = {};
+    if (::access(path.c_str(), X_OK) != 0 && ::dladdr(kWorkerName, &library) != 0 && library.dli_fname != nullptr) {
+      const auto installed = std::filesystem::path(library.dli_fname).parent_path() / "../bin" / kWorkerName;
+      if (::access(installed.c_str(), X_OK) == 0) return installed.lexically_normal();
+    }
   }
   if (::access(path.c_str(), X_OK) == 0) return path;
   return not_found("{} is not there, and NPU targets need it; build the target {} (make build does)", path.string(),

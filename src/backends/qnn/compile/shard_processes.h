@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/qnn/compile/shard_job.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "compiler/compile.h"
 #include "tandem/status.h"
@@ -28,6 +29,7 @@ struct WorkerOptions {
   uint64_t memory = 0;           // Bytes that all processes together may take. One is always started.
   StopCallback stop;
   std::function<void(const std::string& shard, const std::string& stage)> progress;
+  Log log = {};
 };
 
 // Calls `done` for each task that was finished, in the order they end; its error ends the rest. After the first task

@@ -71,7 +71,7 @@ Result<GraphVariant> tuned_variant(const TuningRequest& request, WorkFolder& wor
     variant = std::move(tuned.variant);
     report.variants_compiled = tuned.compiled;
     if (Status kept = cache.add(request.key, *variant); !kept.ok()) {
-      report.warnings.push_back("what --tune-graphs found is not kept for the next time: " + kept.error().message);
+      report.warnings.push_back("what `tune-graphs` found is not kept for the next time: " + kept.error().message);
     }
   }
   TANDEM_TRY(work.add(kName, {0, 0, request.source, {}, variant->to_json()}));

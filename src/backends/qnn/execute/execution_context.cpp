@@ -34,6 +34,7 @@ std::shared_ptr<uint8_t> allocate_arena(SharedHeap* heap, uint64_t bytes) {
 Result<std::unique_ptr<ExecutionContext>> QnnExecutionContext::create(std::shared_ptr<const LoadedShards> loaded) {
   auto context = std::unique_ptr<QnnExecutionContext>(new QnnExecutionContext(std::move(loaded)));
   const LoadedShards& shards = *context->loaded_;
+  const LogScope scope(shards.log.log());
   uint64_t arena_bytes = 0;
   for (const LoadedMethod& method : shards.methods) {
     arena_bytes = std::max(arena_bytes, method.plan.arena_bytes);
@@ -229,6 +230,7 @@ Status QnnExecutionContext::run_step(const Step& step, BoundStep& bound, const B
 
 Status QnnExecutionContext::run(size_t method, const Bindings& bindings) {
   if (method >= loaded_->methods.size()) return internal_error("the program has no method number {}", method);
+  const LogScope scope(loaded_->log.log());
   const LoadedMethod& loaded = loaded_->methods[method];
   TANDEM_TRY(check(loaded.plan, bindings));
   TANDEM_TRY(loaded_->artifact->check());

@@ -100,7 +100,7 @@ Result<LoadedShard> load_shard(std::shared_ptr<const Context> context, const Bin
 
 Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const Library>& library,
                                                      const DeviceInfo& compiled, const Platform& platform,
-                                                     bool signed_pd) {
+                                                     const QnnOptions& program) {
   struct Entry {
     std::string library;
     uint32_t soc_model;
@@ -117,13 +117,14 @@ Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const
     options.soc_model = compiled.soc_model;
     options.vtcm_mb = compiled.vtcm_mb;
   } else {
-    options.signed_pd = signed_pd;
+    options.signed_pd = program.signed_pd;
   }
   std::erase_if(*entries, [](const Entry& entry) { return entry.device.expired(); });
   for (const Entry& entry : *entries) {
     const auto device = entry.device.lock();
     if (device == nullptr || entry.library != library->path()) continue;
     backend = device->backend();
+    backend->log_more(program.log.finest());
     // Another architecture goes on to create(), which refuses it.
     if (entry.soc_model == options.soc_model && entry.vtcm_mb == options.vtcm_mb &&
         entry.signed_pd == options.signed_pd && (!platform.emulator || device->arch() == compiled.arch)) {
@@ -132,7 +133,7 @@ Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const
     }
   }
   if (backend == nullptr) {
-    TANDEM_ASSIGN(backend, Backend::create(library));
+    TANDEM_ASSIGN(backend, Backend::create(library, {.log_level = program.log.finest()}));
   }
   const ChipInfo chip = platform.emulator ? ChipInfo() : query_chip(*backend);
   TANDEM_TRY(check_target(compiled, platform, chip));

@@ -10,10 +10,12 @@
 #include "backends/cpu/kernels/packed_matrix.h"
 #include "backends/cpu/kernels/row_table.h"
 #include "backends/qnn/api/graph.h"
+#include "backends/qnn/api/log.h"
 #include "backends/qnn/api/power.h"
 #include "backends/qnn/api/rpcmem.h"
 #include "backends/qnn/execute/plan.h"
 #include "backends/qnn/execute/platform.h"
+#include "backends/qnn/execute/program.h"
 #include "base/thread_pool.h"
 #include "tandem/status.h"
 
@@ -34,6 +36,9 @@ struct LoadedMethod {
 };
 
 struct LoadedShards {
+  explicit LoadedShards(Log log_to) : log(std::move(log_to)) {}
+
+  OpenLog log;  // Goes last: the library may say something while the rest goes.
   std::shared_ptr<const Device> device;
   std::unique_ptr<PowerVote> power;  // Null where the platform has none.
   std::shared_ptr<SharedHeap> heap;  // Null where the platform has none.
@@ -46,7 +51,7 @@ struct LoadedShards {
 // The device of this process. Programs share one, as the library has one set of resources behind it.
 Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const Library>& library,
                                                      const DeviceInfo& compiled, const Platform& platform,
-                                                     bool signed_pd);
+                                                     const QnnOptions& options);
 
 // Compares the binaries' checksums, asks the library what is in them, plans the methods, and only then loads them, in
 // the file's order, into `loaded` (whose device is set).

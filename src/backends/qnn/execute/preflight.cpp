@@ -67,7 +67,7 @@ Status check_target(const DeviceInfo& compiled, const Platform& platform, const 
     if (compiled.weight_shared) {
       return unsupported(
           "the file's methods share their weights, and Qualcomm's emulator on x86 cannot load such binaries; run it on "
-          "a device, or compile it with --emulator");
+          "a device, or compile it with `emulator`");
     }
     return ok_status();
   }
@@ -109,7 +109,7 @@ Status check_memory(const ArtifactHeader& header, const Platform& platform) {
   const uint64_t needed = memory_needed(header);
   if (needed <= platform.available_memory) return ok_status();
   return resource_exhausted(
-      "the model needs {} MB and {} MB are free; close other programs, or compile it with a shorter --context or a "
+      "the model needs {} MB and {} MB are free; close other programs, or compile it with a shorter `context` or a "
       "smaller model",
       mebibytes(needed), platform.available_memory / (1024 * 1024));
 }

@@ -58,6 +58,8 @@ Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPo
     return invalid_argument("an RPC polling time of {} us is too long; give 0 (off) to {}", options.rpc_polling_us,
                             kMaxRpcPollingUs);
   }
+  auto loaded = std::make_shared<LoadedShards>(options.log);
+  const LogScope scope(loaded->log.log());
   // What the header alone tells comes first: it needs no library.
   if (platform.emulator) TANDEM_TRY(check_target(header.device, platform, {}));
   TANDEM_TRY(check_memory(header, platform));
@@ -65,9 +67,8 @@ Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPo
   search.path = options.libraries;
   TANDEM_ASSIGN(const std::shared_ptr<const Library> library, Library::load(search));
   TANDEM_TRY(check_versions(header.device, library->core_version(), library->htp_version(), library->path()));
-  auto loaded = std::make_shared<LoadedShards>();
   loaded->pool = &pool;
-  TANDEM_ASSIGN(loaded->device, process_device(library, header.device, platform, options.signed_pd));
+  TANDEM_ASSIGN(loaded->device, process_device(library, header.device, platform, options));
   prepare(options, platform, *loaded);
   TANDEM_TRY(load_shards(artifact, pool, *loaded));
   return std::unique_ptr<Program>(std::make_unique<QnnProgram>(std::move(loaded)));

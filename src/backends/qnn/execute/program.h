@@ -16,6 +16,7 @@
 #include "backends/interface/program.h"
 #include "backends/qnn/api/power.h"
 #include "backends/qnn/execute/platform.h"
+#include "base/log.h"
 #include "base/thread_pool.h"
 #include "tandem/status.h"
 
@@ -28,6 +29,7 @@ struct QnnOptions {
   bool signed_pd = false;                      // Run in a signed process on the DSP.
   bool shared_buffers = true;                  // Memory that the DSP sees too, where the platform has it.
   uint32_t rpc_polling_us = kMaxRpcPollingUs;  // 0: off.
+  Log log = {};                                // Of the program and of its contexts.
 };
 
 // The artifact and the pool must outlive the program. Before a binary is given to the library, its checksum, the

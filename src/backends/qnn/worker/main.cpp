@@ -14,6 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
 #include "base/program_start.h"
+#include "base/try.h"
 #include "compiler/work_folder.h"
 #include "tandem/mapping_guard.h"
 
@@ -31,6 +32,8 @@ Status run(const char* job_path, const char* result_path, int stages) {
     const ssize_t ignored = ::write(stages, line.data(), line.size());
     (void)ignored;
   };
+  const auto say = [&](LogLevel level, std::string_view message) { stage(log_line(level, message)); };
+  const qnn::OpenLog log(Log(say, job.log_level));
   TANDEM_ASSIGN(const ShardResult result, run_shard_job(job, stage));
   return write_file_atomically(result_path, result.to_json());
 }

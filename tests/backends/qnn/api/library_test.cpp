@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdarg>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -69,7 +71,7 @@ TEST(FindLibraries, SaysHowToGetThemWhenThereAreNone) {
   const Variable no_variable(kLibrariesVariable, nullptr);
   SearchOptions options;
   options.folders = {"/nonexistent/qnn"};
-  options.ask_python = false;
+  options.python_packages = false;
   const auto found = find_libraries(options);
   ASSERT_FALSE(found.ok());
   EXPECT_EQ(found.error().code, ErrorCode::kNotFound);
@@ -105,21 +107,62 @@ TEST(FindLibraries, LooksIntoThePackagesFolderAndBesideForTheSystemLibrary) {
   EXPECT_EQ(found->system, (folder / "onnxruntime_qnn/libQnnSystem.so").string());
 }
 
-TEST(FindLibraries, AsksPythonWithoutAShellAndWithoutRunningThePackage) {
-  const tandem::test::TempFolder folder;
-  std::filesystem::create_directories(folder / "a $(touch x) b/onnxruntime_qnn");
-  const auto package = folder / "a $(touch x) b/onnxruntime_qnn";
-  tandem::test::write_file(package / "libQnnHtp.so", "x");
-  tandem::test::write_file(package / "__init__.py", "raise SystemExit(1)\n");
-  const Variable no_variable(kLibrariesVariable, nullptr);
-  const Variable python_path("PYTHONPATH", package.parent_path().c_str());
-  SearchOptions options;
-  options.folders = {};
-  const auto found = find_libraries(options);
-  if (!found.ok() && std::system("python3 -c '' 2> /dev/null") != 0) GTEST_SKIP() << "there is no python3";
-  ASSERT_TRUE(found.ok()) << found.error().message;
-  EXPECT_EQ(found->htp, (package / "libQnnHtp.so").string());
-  EXPECT_EQ(folder.entries(), 1u);
+// Only the package is put somewhere: no python3 is there that could be asked.
+class PythonPackages : public ::testing::Test {
+ protected:
+  std::string put(const std::string& place) {
+    std::filesystem::create_directories(folder_ / place / "onnxruntime_qnn");
+    tandem::test::write_file(folder_ / place / "onnxruntime_qnn/libQnnHtp.so", "x");
+    return (folder_ / place / "onnxruntime_qnn/libQnnHtp.so").string();
+  }
+  static std::string find() {
+    SearchOptions options;
+    options.folders = {};
+    const auto found = find_libraries(options);
+    if (!found.ok()) return found.error().message;
+    EXPECT_EQ(found->found_by, "the installed Python package");
+    return found->htp;
+  }
+
+  const tandem::test::TempFolder folder_;
+  const Variable no_variable_{kLibrariesVariable, nullptr};
+  const Variable python_path_{"PYTHONPATH", nullptr};
+  const Variable environment_{"VIRTUAL_ENV", nullptr};
+  const Variable home_{"HOME", folder_.path().c_str()};
+  const Variable path_{"PATH", "relative:/nonexistent"};
+};
+
+TEST_F(PythonPackages, InPythonsPathComeFirst) {
+  const std::string expected = put("a b");
+  put("venv/lib/python3.11/site-packages");
+  const Variable python_path("PYTHONPATH", ("relative:" + (folder_ / "a b").string()).c_str());
+  const Variable environment("VIRTUAL_ENV", (folder_ / "venv").c_str());
+  EXPECT_EQ(find(), expected);
+}
+
+TEST_F(PythonPackages, OfAVirtualEnvironmentAreThoseOfTheNewestPython) {
+  put("venv/lib/python3.9/site-packages");
+  const std::string expected = put("venv/lib/python3.11/site-packages");
+  const Variable environment("VIRTUAL_ENV", (folder_ / "venv").c_str());
+  EXPECT_EQ(find(), expected);
+}
+
+TEST_F(PythonPackages, BesideAPythonInThePathAreFoundWithoutStartingIt) {
+  const std::string expected = put("conda/lib/python3.12/site-packages");
+  std::filesystem::create_directories(folder_ / "conda/bin");
+  const std::string path = (folder_ / "conda/bin").string();
+  const Variable with_path("PATH", path.c_str());
+  EXPECT_NE(find(), expected) << "there is no python3";
+  const auto started = folder_ / "started";
+  tandem::test::write_file(folder_ / "conda/bin/python3", "#!/bin/sh\ntouch '" + started.string() + "'\n");
+  std::filesystem::permissions(folder_ / "conda/bin/python3", std::filesystem::perms::owner_all);
+  EXPECT_EQ(find(), expected);
+  EXPECT_FALSE(std::filesystem::exists(started));
+}
+
+TEST_F(PythonPackages, OfTheUserAreFound) {
+  const std::string expected = put(".local/lib/python3.10/site-packages");
+  EXPECT_EQ(find(), expected);
 }
 
 TEST(LoadLibrary, RefusesAFileThatIsNoLibrary) {
@@ -175,31 +218,78 @@ TEST(LoadLibrary, TakesANewerMinorVersionAndReportsWhatFailsLater) {
   EXPECT_TRUE(test::says(backend.error(), {"starting QNN's log"}));
 }
 
-TEST(StdoutCaptureTest, WhatALibraryPrintsAtLoadGoesToTheSink) {
+// Collects what it is given.
+struct Collected {
+  Log log(LogLevel finest = LogLevel::kWarning) {
+    return Log([this](LogLevel, std::string_view message) { messages.emplace_back(message); }, finest);
+  }
+  std::vector<std::string> messages;
+};
+
+TEST(QnnLog, AScopeGetsWhatItsThreadSaysAndOpenLogsTheRest) {
+  Collected first, second;
+  const OpenLog open_first(first.log()), open_second(second.log());
+  log_message(LogLevel::kWarning, "to all");
+  {
+    const LogScope scope(open_second.log());
+    log_message(LogLevel::kWarning, "to the second");
+    const LogScope inner(open_first.log());
+    log_message(LogLevel::kWarning, "to the first");
+    std::thread([] { log_message(LogLevel::kWarning, "of another thread"); }).join();
+  }
+  log_message(LogLevel::kInfo, "too fine for both");
+  EXPECT_EQ(first.messages, (std::vector<std::string>{"to all", "to the first", "of another thread"}));
+  EXPECT_EQ(second.messages, (std::vector<std::string>{"to all", "to the second", "of another thread"}));
+}
+
+TEST(QnnLog, TheLibrarysOwnWordsAreMarkedAndItsErrorsRemembered) {
+  Collected collected, warnings;
+  const OpenLog open(collected.log(LogLevel::kInfo)), open_warnings(warnings.log());
+  const ErrorListener listener;
+  const auto say = [](abi::LogLevel level, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    library_log_callback()(format, level, 0, arguments);
+    va_end(arguments);
+  };
+  say(abi::LogLevel::kError, "no %s\n", "memory");
+  say(abi::LogLevel::kWarning, " <W> Initializing");
+  say(abi::LogLevel::kInfo, "a step of a call");
+  EXPECT_EQ(collected.messages, (std::vector<std::string>{"QNN: no memory", "QNN: <W> Initializing"}));
+  EXPECT_EQ(warnings.messages, std::vector<std::string>{"QNN: no memory"}) << "its warnings warn of nothing";
+  EXPECT_EQ(listener.said(), "no memory");
+}
+
+TEST(QnnLog, WhatAnAppsFunctionThrowsIsDropped) {
+  const OpenLog open(Log([](LogLevel, std::string_view) { throw std::runtime_error("no"); }));
+  log_message(LogLevel::kError, "is thrown at");
+}
+
+TEST(StdoutCaptureTest, WhatALibraryPrintsAtLoadGoesToTheLog) {
   const tandem::test::TempFolder folder;
   // A copy, because a library prints only when it is loaded for the first time.
   std::filesystem::copy_file(std::string(TANDEM_QNN_FAKES) + "/older_minor/libQnnHtp.so", folder / "libQnnHtp.so");
   std::vector<std::string> messages;
-  set_log_sink([&](LogLevel, std::string_view message) { messages.emplace_back(message); });
+  const OpenLog log(Log([&](LogLevel, std::string_view message) { messages.emplace_back(message); }, LogLevel::kInfo));
   StdoutToFile file(folder / "stdout.txt");
   std::printf("before ");
   const auto library = Library::load(at(folder.path().string()));
   std::printf("after");
   const std::string printed = file.finish();
-  set_log_sink(nullptr);
   EXPECT_FALSE(library.ok());
   EXPECT_EQ(printed, "before after");
-  EXPECT_EQ(messages, std::vector<std::string>{"FAKENATIVE loaded"});
+  EXPECT_EQ(messages, std::vector<std::string>{"QNN: FAKENATIVE loaded"});
 }
 
 TEST(StdoutCaptureTest, OverlappingCapturesOfSeveralThreadsRestoreStdout) {
   const tandem::test::TempFolder folder;
   std::mutex mutex;
   size_t caught = 0;
-  set_log_sink([&](LogLevel, std::string_view message) {
+  const auto count = [&](LogLevel, std::string_view message) {
     const std::lock_guard lock(mutex);
-    caught += message == "inside";
-  });
+    caught += message == "QNN: inside";
+  };
+  const OpenLog log(Log(count, LogLevel::kInfo));
   StdoutToFile file(folder / "stdout.txt");
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -213,7 +303,6 @@ TEST(StdoutCaptureTest, OverlappingCapturesOfSeveralThreadsRestoreStdout) {
   for (std::thread& thread : threads) thread.join();
   std::printf("outside\n");
   const std::string printed = file.finish();
-  set_log_sink(nullptr);
   EXPECT_EQ(printed, "outside\n");
   EXPECT_EQ(caught, 200u);
 }

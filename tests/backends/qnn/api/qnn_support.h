@@ -21,6 +21,7 @@
 #include "backends/qnn/api/graph.h"
 #include "backends/qnn/api/library.h"
 #include "backends/qnn/api/tensor_builder.h"
+#include "base/try.h"
 
 namespace tandem::qnn::test {
 

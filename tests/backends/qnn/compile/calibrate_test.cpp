@@ -228,7 +228,7 @@ TEST(Calibrate, EncodingsOfAnotherModelAreRefused) {
   ASSERT_FALSE(graphs.ok());
   EXPECT_EQ(graphs.error().code, ErrorCode::kInvalidArgument);
   EXPECT_HAS(graphs.error().message, "no entry for \"layers.0.");
-  EXPECT_HAS(graphs.error().message, "without --encodings");
+  EXPECT_HAS(graphs.error().message, "without `calibration.import_encodings`");
 }
 
 TEST(Calibrate, EncodingsOfAnotherKvFormatAreRefused) {
@@ -238,10 +238,10 @@ TEST(Calibrate, EncodingsOfAnotherKvFormatAreRefused) {
   ASSERT_FALSE(wide.ok());
   EXPECT_EQ(wide.error().code, ErrorCode::kInvalidArgument);
   EXPECT_HAS(wide.error().message, "u16");
-  EXPECT_HAS(wide.error().message, "--kv u16");
+  EXPECT_HAS(wide.error().message, "`kv` u16");
   const auto narrow = build_static_methods(model.plan(), u16, methods_of(), must_calibrate(model, u8), {});
   ASSERT_FALSE(narrow.ok());
-  EXPECT_HAS(narrow.error().message, "--kv u8");
+  EXPECT_HAS(narrow.error().message, "`kv` u8");
 }
 
 TEST(Calibrate, EncodingsThatTheNpuWouldComputeWronglyWithAreRefused) {

@@ -8,6 +8,7 @@
 
 #include "backends/interface/method_memory.h"
 #include "backends/qnn/compile/shard_plan.h"
+#include "base/try.h"
 #include "reference/interpreter.h"
 
 namespace tandem::test {

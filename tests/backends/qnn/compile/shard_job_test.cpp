@@ -26,6 +26,7 @@ ShardJob sample_job() {
   job.vtcm_mb = 8;
   job.weight_sharing = true;
   job.libraries = "/nonexistent/libQnnHtp.so";
+  job.log_level = LogLevel::kInfo;
   job.threads = 3;
   job.output = "/somewhere/00001.segment";
   return job;

@@ -117,7 +117,7 @@ TEST(PlanShards, RefusesNumbersThatAreNone) {
     EXPECT_EQ(planned.error().code, ErrorCode::kInvalidArgument);
     EXPECT_HAS(planned.error().message, std::to_string(wanted) + " shards are not possible");
     EXPECT_HAS(planned.error().message, "6 layers");
-    EXPECT_HAS(planned.error().message, "--shards 1 to 7");
+    EXPECT_HAS(planned.error().message, "`shards` 1 to 7");
   }
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "backends/qnn/compile/npu_support.h"
+#include "base/format.h"
 
 namespace tandem {
 namespace shard_processes_test {
@@ -51,6 +52,19 @@ class Workers : public testing::Test {
 };
 
 constexpr const char* kGood = "cp \"$good\" \"$2\"\n";
+
+TEST_F(Workers, LinesAreStagesOrMessagesForTheLog) {
+  WorkerOptions options;
+  std::vector<std::string> stages, messages;
+  options.progress = [&](const std::string&, const std::string& stage) { stages.push_back(stage); };
+  options.log = Log([&](LogLevel level, std::string_view message) {
+    messages.push_back(str_format("{} {}", log_level_name(level), message));
+  });
+  const std::string said = log_line(LogLevel::kWarning, "two\nlines") + "\n" + log_line(LogLevel::kInfo, "too fine");
+  ASSERT_TRUE(run("printf '%s\\n' lowering '" + said + "' finalizing\n" + kGood, 1, options).ok());
+  EXPECT_EQ(stages, (std::vector<std::string>{"lowering", "finalizing"}));
+  EXPECT_EQ(messages, std::vector<std::string>{"warning layers.0-0: two lines"});
+}
 
 TEST_F(Workers, EveryTaskIsFinishedOnce) {
   WorkerOptions options;

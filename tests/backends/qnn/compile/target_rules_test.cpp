@@ -86,27 +86,27 @@ TEST(TargetTable, SaysWhoseEstimatesStandForATarget) {
 }
 
 TEST(TargetRules, V68HasNoWeightsOfFourBits) {
-  expect_refused(settle("sm8350", "w4"), {"sm8350", "V68", "lpbq4", "from V69 on", "--recipe w8"});
+  expect_refused(settle("sm8350", "w4"), {"sm8350", "V68", "lpbq4", "from V69 on", "`recipe` w8"});
   expect_refused(settle("sa8540", R"({"base": "w8", "rules": [{"match": "layers.1.mlp.down", "format": "lpbq4"}]})"),
-                 {"layers.1.mlp.down", "--recipe w8"});
+                 {"layers.1.mlp.down", "`recipe` w8"});
   EXPECT_TRUE(settle("sm8350", "w8").status.ok());
   EXPECT_TRUE(settle("sm8350", "fp16").status.ok());
-  expect_refused(settle("sm8350", "w8", {}, {32}), {"V68", "cannot share weights", "--unshared"});
-  expect_refused(settle("sm8350", "w8", with_kv(KvFormat::kU16)), {"V68", "--kv u8"});
+  expect_refused(settle("sm8350", "w8", {}, {32}), {"V68", "cannot share weights", "`unshared`"});
+  expect_refused(settle("sm8350", "w8", with_kv(KvFormat::kU16)), {"V68", "`kv` u8"});
 }
 
 TEST(TargetRules, EstimatesAreForNpus) {
   CompileOptions options;
   options.npu.estimate = true;
-  expect_refused(settle("cpu", "w4", options), {"--estimate is for NPU targets", "cpu"}, ErrorCode::kInvalidArgument);
+  expect_refused(settle("cpu", "w4", options), {"`estimate` is for NPU targets", "cpu"}, ErrorCode::kInvalidArgument);
   options.npu.estimate_json = "estimate.json";
-  expect_refused(settle("cpu", "w4", options), {"--estimate-json is for NPU targets"}, ErrorCode::kInvalidArgument);
+  expect_refused(settle("cpu", "w4", options), {"`estimate-json` is for NPU targets"}, ErrorCode::kInvalidArgument);
   EXPECT_TRUE(settle("sm8750", "w4", options).status.ok());
 }
 
 TEST(TargetRules, V69SharesNoWeights) {
   expect_refused(settle("sm8450", "w4", {}, {32}),
-                 {"sm8450", "V69", "cannot share weights", "from V73 on", "--mode kv", "--unshared"});
+                 {"sm8450", "V69", "cannot share weights", "from V73 on", "`decode_only`", "`unshared`"});
   EXPECT_TRUE(settle("sm8450", "w4", {}, {}).status.ok()) << "kv";
   CompileOptions unshared;
   unshared.npu.share_weights = false;
@@ -121,7 +121,7 @@ TEST(TargetRules, V69SharesNoWeights) {
 
 TEST(TargetRules, MethodsOf16TokensAreRefused) {
   for (const char* target : {"sm8550", "sm8750", "sm8850"}) {
-    expect_refused(settle(target, "w4", {}, {16}), {"16 tokens", "wrongly", "--prefill 8 or 32"});
+    expect_refused(settle(target, "w4", {}, {16}), {"16 tokens", "wrongly", "`prefill` 8 or 32"});
     expect_refused(settle(target, "w8", {}, {8, 16}), {"16 tokens"});
     EXPECT_TRUE(settle(target, "fp16", {}, {16}).status.ok()) << target;
     EXPECT_TRUE(settle(target, "w4", {}, {8, 15, 17, 32}).status.ok()) << target;
@@ -130,7 +130,7 @@ TEST(TargetRules, MethodsOf16TokensAreRefused) {
 }
 
 TEST(TargetRules, KeysAndValues) {
-  expect_refused(settle("sm8475", "w4", with_kv(KvFormat::kU16)), {"V69", "u16", "from V73 on", "--kv u8"});
+  expect_refused(settle("sm8475", "w4", with_kv(KvFormat::kU16)), {"V69", "u16", "from V73 on", "`kv` u8"});
   EXPECT_TRUE(settle("sm8550", "w4", with_kv(KvFormat::kU16)).status.ok());
   expect_refused(settle("sm8750", "w4", with_kv(KvFormat::kFp16)), {"u8 or u16", "not as fp16"});
   expect_refused(settle("sm8750", "w4", with_kv(KvFormat::kFp32)), {"u8 or u16", "not as fp32"});
@@ -139,12 +139,12 @@ TEST(TargetRules, KeysAndValues) {
   EXPECT_EQ(settle("sm8750", "w4").recipe.kv, KvFormat::kU8);
   EXPECT_EQ(settle("sm8750", "fp16").recipe.kv, KvFormat::kFp16);
   EXPECT_EQ(settle("cpu", "w4").recipe.kv, KvFormat::kFp16);
-  expect_refused(settle("cpu", "w4", with_kv(KvFormat::kU16)), {"cpu", "u16", "--kv fp32, fp16 or u8"});
+  expect_refused(settle("cpu", "w4", with_kv(KvFormat::kU16)), {"cpu", "u16", "`kv` fp32, fp16 or u8"});
 }
 
 TEST(TargetRules, Formats) {
-  expect_refused(settle("sm8750", "fp32"), {"sm8750", "fp32 weights", "--recipe w4, w8 or fp16"});
-  expect_refused(settle("sm8750", "bf16"), {"bf16 weights", "--recipe w4, w8 or fp16"});
+  expect_refused(settle("sm8750", "fp32"), {"sm8750", "fp32 weights", "`recipe` w4, w8 or fp16"});
+  expect_refused(settle("sm8750", "bf16"), {"bf16 weights", "`recipe` w4, w8 or fp16"});
   for (const char* mixed : {R"({"base": "w4", "rules": [{"match": "layers.1.mlp.down", "format": "fp16"}]})",
                             R"({"base": "fp16", "rules": [{"match": "layers.1.mlp.down", "format": "int8"}]})"}) {
     expect_refused(settle("sm8750", mixed), {"all of it in fp16", "layers.1.mlp.down", "int8"});
@@ -185,7 +185,7 @@ TEST(TargetRules, ABlockThatDoesNotDivideBecomesEightBits) {
 TEST(TargetRules, ActivationsHave16BitsOnAnNpu) {
   CompileOptions options;
   options.activations = ActivationFormat::kInt16;
-  expect_refused(settle("sm8750", "w4", options), {"--activations is for the CPU", "16 bits"});
+  expect_refused(settle("sm8750", "w4", options), {"`activations` is for the CPU", "16 bits"});
   EXPECT_TRUE(settle("sm8750", "w4").notes.empty());
   const Settled settled = settle("sm8750", R"({"base": "w4", "activations": "auto"})");
   ASSERT_TRUE(settled.status.ok()) << settled.status.error().message;
@@ -244,12 +244,12 @@ TEST(TargetRules, RescoringThatIsNotPossibleIsRefused) {
   CompileOptions options;
   options.rescore = 64;
   expect_refused(settle("cpu", "w4", options), {"rescoring", "NPU", "cpu is none"});
-  expect_refused(settle("sm8750", "w4", options), {"int8", "--head lpbq4"}, ErrorCode::kInvalidArgument);
+  expect_refused(settle("sm8750", "w4", options), {"int8", "`head` lpbq4"}, ErrorCode::kInvalidArgument);
   options.head = WeightSpec();
-  expect_refused(settle("sm8750", "w4", options, {}, "llama2"), {"not tied", "--head int8"});
+  expect_refused(settle("sm8750", "w4", options, {}, "llama2"), {"not tied", "`head` int8"});
   expect_refused(settle("sm8750", R"({"base": "w4", "embedding": "fp16"})", options), {"the embedding is not int8"});
   // 72 inputs.
-  expect_refused(settle("sm8750", "w4", options, {}, "smollm2"), {"takes 8 bits", "72", "leave --rescore out"});
+  expect_refused(settle("sm8750", "w4", options, {}, "smollm2"), {"takes 8 bits", "72", "leave `rescore` out"});
   // Where nobody asked for it, a note says what is missing.
   options.rescore.reset();
   const Settled untied = settle("sm8750", "w8", options, {}, "llama2");
@@ -262,10 +262,10 @@ TEST(TargetRules, RescoringThatIsNotPossibleIsRefused) {
 TEST(TargetRules, OptionsOfNpusAreForNpus) {
   CompileOptions options;
   options.npu.emulator = true;
-  expect_refused(settle("cpu", "w4", options), {"--emulator", "cpu is none"}, ErrorCode::kInvalidArgument);
+  expect_refused(settle("cpu", "w4", options), {"`emulator`", "cpu is none"}, ErrorCode::kInvalidArgument);
   options = {};
   options.npu.shards = 3;
-  expect_refused(settle("cpu", "w4", options), {"--shards"}, ErrorCode::kInvalidArgument);
+  expect_refused(settle("cpu", "w4", options), {"`shards`"}, ErrorCode::kInvalidArgument);
 }
 
 // Taken in silence, such an option would seem to have been obeyed.

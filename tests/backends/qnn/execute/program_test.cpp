@@ -63,7 +63,9 @@ class QnnProgramTest : public ::testing::Test {
     auto artifact = test::tiny_artifact(folder_, changes);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     artifact_.emplace(std::move(artifact).value());
-    auto program = load_program(*artifact_, pool_, test::tiny_options(), platform_);
+    QnnOptions options = test::tiny_options();
+    options.log = Log([this](LogLevel, std::string_view message) { said_.emplace_back(message); });
+    auto program = load_program(*artifact_, pool_, options, platform_);
     ASSERT_TRUE(program.ok()) << program.error().message;
     program_ = std::move(program).value();
   }
@@ -72,6 +74,7 @@ class QnnProgramTest : public ::testing::Test {
   ThreadPool pool_{2};
   Platform platform_ = Platform::here();
   std::optional<Artifact> artifact_;
+  std::vector<std::string> said_;  // By the log.
   std::unique_ptr<Program> program_;
 };
 
@@ -262,8 +265,6 @@ TEST_F(QnnProgramTest, RunsInSharedMemoryThatTheLibraryRefusesToRegister) {
   const auto shared = program_->allocate_shared(test::kContext * test::kWidth);
   ASSERT_NE(shared, nullptr);
   auto memory = MethodMemory::allocate(*program_);
-  std::vector<std::string> said;
-  set_log_sink([&](LogLevel, std::string_view message) { said.emplace_back(message); });
   auto context = program_->new_context();
   ASSERT_TRUE(memory.ok() && context.ok());
   const Call call = fill(*program_, *memory, 0, {3}, {2}, 5);
@@ -274,11 +275,10 @@ TEST_F(QnnProgramTest, RunsInSharedMemoryThatTheLibraryRefusesToRegister) {
   std::memset(cache, 0, test::kContext * test::kWidth);
   cache = shared.get();
   const Status status = (*context)->run(0, bindings);
-  set_log_sink(nullptr);
   ASSERT_TRUE(status.ok()) << status.error().message;
   expect_rows(logits_of(*program_, *memory, 0),
               test::expected_logits(call.tokens, call.positions, call.cache, call.mask), 0, 1);
-  EXPECT_EQ(std::ranges::count_if(said, [](const std::string& s) { return s.find("without shared") != s.npos; }), 1);
+  EXPECT_EQ(std::ranges::count_if(said_, [](const std::string& s) { return s.find("without shared") != s.npos; }), 1);
 }
 
 TEST_F(QnnProgramTest, WithoutSharedMemoryThereIsNoneToGive) {

@@ -88,7 +88,7 @@ TEST(CheckMemory, CountsBinariesAndASessionOnce) {
   const Status status = check_memory(head, platform);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_TRUE(test::says(status.error(), {"needs 3 MB", "2 MB are free", "--context"}));
+  EXPECT_TRUE(test::says(status.error(), {"needs 3 MB", "2 MB are free", "`context`"}));
   head.shards[2].binary.size = UINT64_MAX;
   EXPECT_FALSE(check_memory(head, platform).ok()) << "a sum that does not fit";
 }

@@ -22,6 +22,7 @@
 #include "backends/qnn/api/qnn_support.h"
 #include "backends/qnn/execute/program.h"
 #include "base/checked.h"
+#include "base/try.h"
 #include "support/temp_folder.h"
 
 namespace tandem::qnn::test {

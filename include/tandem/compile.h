@@ -1,0 +1,92 @@
+// The compiler: a checkpoint's folder becomes one file, which an Engine (engine.h) runs. Link libtandem-compiler.so for
+// it; it needs nothing of libtandem.so, and both may be in one process.
+//
+//   tandem::CompileModelOptions options;
+//   options.recipe = "w4";
+//   const auto file = tandem::compile_model("models/demo", "demo.tdm", options);
+//   if (!file.ok()) std::puts(file.error().message.c_str());
+//
+// Fields have the meaning of `tandem compile`'s flags, and errors name options by their field. No call throws. What a
+// callback throws ends the call with an error.
+//
+// For an NPU, each shard is compiled by the program tandem-qnn-worker, in a process of its own: a crash inside of the
+// vendor's compiler costs that shard alone. The library that runs files (libtandem) never starts a process.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tandem/backend_options.h"
+#include "tandem/export.h"
+#include "tandem/log.h"
+#include "tandem/status.h"
+
+namespace tandem {
+
+struct CompileProgress {
+  std::string stage;  // "layers.3"
+  uint64_t done = 0;  // In units that grow evenly with time.
+  uint64_t total = 0;
+};
+
+// What activations are measured on, for NPUs and for `activations` "auto".
+struct CalibrationSettings {
+  std::filesystem::path file = {};              // A text, or JSON with conversations; empty: a short text of our own.
+  std::string prompt = {};                      // Instead of a file.
+  int64_t samples = 4;                          // At most.
+  int64_t length = 128;                         // Tokens of a sample.
+  std::string range = {};                       // "minmax", "percentile" or "mse"; empty: minmax, and mse for u8 KV.
+  std::filesystem::path import_encodings = {};  // Take encodings from this JSON instead of calibrating.
+  std::filesystem::path export_encodings = {};  // Write them to this JSON.
+  std::filesystem::path report = {};            // Write an HTML page about ranges and clipping.
+};
+
+struct CompileModelOptions {
+  std::string target = "cpu";  // What the file shall run on; `tandem targets` lists them.
+  // Tokens per call of the methods that compute prompts. Empty: 32, 128 and 512, on an NPU 32 and 128.
+  std::vector<int64_t> prefill = {};
+  bool decode_only = false;   // No such methods: prompts are computed token by token.
+  int64_t context = 0;        // Positions of a conversation; 0: the model's own, up to 4096.
+  std::string recipe = "w4";  // How weights are stored: fp32, fp16, bf16, w8, w4, or the path of a JSON file.
+  std::string kv = {};        // How keys and values are kept: fp32, fp16, u8, u16; empty: the recipe's.
+  std::string activations =
+      {};                 // How a CPU rounds the input of quantized layers: int8, int16, auto; empty: the recipe's.
+  std::string head = {};  // How the LM head is stored: fp32, fp16, bf16, int8, lpbq4; empty: the recipe's.
+  int rescore = -1;       // NPUs: the CPU computes so many of the largest logits again; -1: where that pays.
+  CalibrationSettings calibration = {};
+  BackendOptions backend = {};         // Of the target's back end, as `tandem compile --help` shows them, without "--".
+  int threads = 0;                     // 0: one per core.
+  std::string config = "config.json";  // Name of the configuration in the folder.
+  bool force = false;  // Replace the output even if what is there under its name was not written by tandem.
+
+  std::function<void(const CompileProgress& progress)> progress = {};
+  // Asked often; true stops: the error is kCancelled, there is no file, and the same call goes on where it was.
+  std::function<bool()> stop = {};
+  LogCallback log = {};  // Takes what a vendor's compiler says on the way.
+  LogLevel log_level = LogLevel::kWarning;
+};
+
+struct CompiledModel {
+  uint64_t file_bytes = 0;
+  uint64_t weight_bytes = 0;
+  int64_t parameters = 0;
+  int64_t context = 0;
+  std::vector<std::string> methods;   // "decode", "prefill_32", …
+  double weight_sqnr_db = 0.0;        // Of all quantized weights together; infinity if nothing was lost.
+  std::vector<std::string> warnings;  // Worth knowing about the file.
+};
+
+// `checkpoint`: a folder as a model hub has it or as Meta has it, a GGUF file, or llama2.c's .pt. `output` is there
+// whole or not at all.
+TANDEM_API Result<CompiledModel> compile_model(const std::filesystem::path& checkpoint,
+                                               const std::filesystem::path& output,
+                                               const CompileModelOptions& options = {});
+
+// As guard_file_mappings() of mapping_guard.h, for the files that the compiler maps: its library knows of its own
+// mappings only.
+TANDEM_API Status guard_compiler_mappings();
+
+}  // namespace tandem

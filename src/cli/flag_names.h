@@ -1,0 +1,13 @@
+// Libraries name options by their field, in backticks: "use a shorter `context`". Who reads the command line's messages
+// knows flags.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+// "use a shorter --context". Other words in backticks stay as they are.
+std::string with_flags(std::string_view message);
+
+}  // namespace tandem

@@ -1,0 +1,121 @@
+// The compiler's options by their names in include/tandem/compile.h, as the compiler itself has them.
+#include "base/error.h"
+#include "base/guarded.h"
+#include "compiler/compile.h"
+#include "tandem/compile.h"
+#include "tandem/mapping_guard.h"
+
+namespace tandem {
+namespace {
+
+template <typename T, typename Parse>
+Status set_if_given(std::string_view field, const std::string& text, const Parse& parse, T& value) {
+  if (text.empty()) return ok_status();
+  auto parsed = parse(text);
+  if (!parsed.ok()) return with_context(std::move(parsed).error(), "`{}`", field);
+  value = std::move(parsed).value();
+  return ok_status();
+}
+
+Status set_calibration(const CalibrationSettings& given, CalibrationOptions& calibration) {
+  if (!given.file.empty() && !given.prompt.empty()) {
+    return invalid_argument("give `calibration.file` or `calibration.prompt`, not both");
+  }
+  if (given.samples < 1 || given.length < 1) {
+    return invalid_argument("`calibration.samples` and `calibration.length` must be at least 1");
+  }
+  calibration.file = given.file;
+  calibration.prompt = given.prompt;
+  calibration.samples = given.samples;
+  calibration.length = given.length;
+  calibration.import_encodings = given.import_encodings;
+  calibration.export_encodings = given.export_encodings;
+  calibration.report = given.report;
+  calibration.method_given = !given.range.empty();
+  return set_if_given("calibration.range", given.range, parse_range_method, calibration.method);
+}
+
+Status set_prefill(const CompileModelOptions& given, CompileOptions& options) {
+  if (given.decode_only) {
+    if (!given.prefill.empty()) return invalid_argument("`prefill` makes no sense with `decode_only`; leave one out");
+    options.prefill.clear();
+  } else if (!given.prefill.empty()) {
+    options.prefill = given.prefill;
+    options.prefill_exact = true;
+  }
+  return ok_status();
+}
+
+Status set_backend(const BackendOptions& given, NpuOptions& npu) {
+  for (const auto& [name, value] : given) {
+    if (name == "qnn-libs") {
+      npu.libraries = value;
+    } else if (name == "worker") {
+      npu.worker = value;
+    } else if (name == "emulator" && value == "true") {
+      npu.emulator = true;
+    } else if (name == "unshared" && value == "true") {
+      npu.share_weights = false;
+    } else {
+      return invalid_argument("the back end's option \"{}\" = \"{}\" is not known", name, value);
+    }
+  }
+  return ok_status();
+}
+
+Result<CompileOptions> to_compile_options(const CompileModelOptions& given) {
+  CompileOptions options;
+  constexpr int kMaxThreads = 1024;
+  if (given.threads < 0 || given.threads > kMaxThreads) {
+    return invalid_argument("{} threads make no sense; give `threads` as 1 to {}, or 0 for all cores", given.threads,
+                            kMaxThreads);
+  }
+  if (given.context < 0)
+    return invalid_argument("a context of {} makes no sense; give `context` as 1 or more", given.context);
+  options.target = given.target;
+  options.context = given.context;
+  options.threads = given.threads;
+  options.config_name = given.config;
+  options.force = given.force;
+  options.other_inputs = {given.recipe};  // Where it is no preset.
+  TANDEM_ASSIGN(options.recipe, Recipe::load(given.recipe));
+  TANDEM_TRY(set_if_given("kv", given.kv, parse_kv_format, options.kv));
+  TANDEM_TRY(set_if_given("activations", given.activations, parse_activation_format, options.activations));
+  TANDEM_TRY(set_if_given("head", given.head, parse_weight_spec, options.head));
+  if (given.rescore > kMaxRescore) {
+    return invalid_argument("`rescore` is {}, and {} is the most", given.rescore, kMaxRescore);
+  }
+  if (given.rescore >= 0) options.rescore = given.rescore;
+  TANDEM_TRY(set_prefill(given, options));
+  TANDEM_TRY(set_calibration(given.calibration, options.calibration));
+  TANDEM_TRY(set_backend(given.backend, options.npu));
+  if (given.progress) {
+    options.progress = [&](const Progress& p) { given.progress({p.stage, p.done, p.total}); };
+  }
+  options.stop = given.stop;
+  options.log = Log(given.log, given.log_level);
+  return options;
+}
+
+}  // namespace
+
+Result<CompiledModel> compile_model(const std::filesystem::path& checkpoint, const std::filesystem::path& output,
+                                    const CompileModelOptions& given) {
+  return guarded([&]() -> Result<CompiledModel> {
+    TANDEM_ASSIGN(const CompileOptions options, to_compile_options(given));
+    TANDEM_ASSIGN(CompileReport report, compile(checkpoint, output, options));
+    CompiledModel model;
+    model.file_bytes = report.file_size;
+    model.weight_bytes = report.weight_bytes;
+    model.parameters = report.parameters;
+    model.context = report.context;
+    model.methods = std::move(report.methods);
+    model.weight_sqnr_db = report.sqnr_db;
+    model.warnings = std::move(report.warnings);
+    return model;
+  });
+}
+
+Status guard_compiler_mappings() { return guard_file_mappings(); }
+
+}  // namespace tandem
