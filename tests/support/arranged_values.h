@@ -15,7 +15,7 @@ inline std::vector<uint8_t> arranged_values(const cpu::KernelTable& kernels, con
                                             int64_t rows, int64_t cols) {
   std::vector<uint8_t> out;
   const cpu::QuantizedLayout* order = kernels.quantized_layout(rows);
-  if (order == nullptr || cols % cpu::kColAlign != 0) return out;
+  if (order == nullptr || cols % kColAlign != 0) return out;
   for (int64_t first = 0; first < rows; first += order->group) {
     // Each group in memory of its own, so that writing beyond it is found.
     std::vector<uint8_t> group(static_cast<size_t>(order->group_bytes(cols)));

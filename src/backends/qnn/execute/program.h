@@ -17,6 +17,7 @@
 #include "backends/qnn/api/power.h"
 #include "backends/qnn/execute/platform.h"
 #include "base/thread_pool.h"
+#include "tandem/backend_options.h"
 #include "tandem/status.h"
 
 namespace tandem::qnn {
@@ -29,6 +30,9 @@ struct QnnOptions {
   bool shared_buffers = true;                  // Memory that the DSP sees too, where the platform has it.
   uint32_t rpc_polling_us = kMaxRpcPollingUs;  // 0: off.
 };
+
+// From the back end's options by name (docs/targets.md).
+Result<QnnOptions> parse_qnn_options(const BackendOptions& options);
 
 // The artifact and the pool must outlive the program. Before a binary is given to the library, its checksum, the
 // library's version, the chip and the memory are checked (preflight.h), and what the binary takes and gives is compared

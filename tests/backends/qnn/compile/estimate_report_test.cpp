@@ -1,5 +1,5 @@
 // Estimates added up over shards and over a prompt's calls, with made-up numbers; what is written and read back.
-#include "backends/qnn/compile/estimate_report.h"
+#include "compiler/estimate_report.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using test::TempFolder;
 
 constexpr uint64_t kMega = 1'000'000;
 
-qnn::Estimate estimate(uint64_t us, uint64_t read, std::vector<std::string> uncosted = {}) {
+Estimate estimate(uint64_t us, uint64_t read, std::vector<std::string> uncosted = {}) {
   return {us, us - us / 10, us + us / 5, read, 3, 20, 30, std::move(uncosted)};
 }
 
@@ -27,7 +27,7 @@ const std::vector<ShardRange> kShards = {
 
 std::vector<ShardResult> sample_results() {
   std::vector<ShardResult> results(3);
-  const auto add = [](ShardResult& result, std::string name, qnn::Estimate e) {
+  const auto add = [](ShardResult& result, std::string name, Estimate e) {
     ShardResult::GraphResult graph;
     graph.name = std::move(name);
     graph.estimate = std::move(e);
@@ -56,7 +56,7 @@ TEST(EstimateReport, AddsUpShards) {
   ASSERT_EQ(report.methods.size(), 3u);
   EXPECT_EQ(report.methods[0].name, "decode");
   EXPECT_EQ(report.methods[2].tokens, 128);
-  const qnn::Estimate& decode = report.methods[0].total;
+  const Estimate& decode = report.methods[0].total;
   EXPECT_EQ(decode.us, 210u);
   EXPECT_EQ(decode.us_lower, 90u + 99u);
   EXPECT_EQ(decode.us_upper, 120u + 132u);
@@ -115,7 +115,7 @@ TEST(EstimateReport, TheStreamingRateIsTheHeadsOrTheArchitectures) {
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 67.7e3);
   report.arch = 68;
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 44.6e3);
-  EXPECT_DOUBLE_EQ(report.share_of_streaming_rate(qnn::Estimate{}), 0.0);
+  EXPECT_DOUBLE_EQ(report.share_of_streaming_rate(Estimate{}), 0.0);
 }
 
 TEST(EstimateReport, SaysWhoWasSimulated) {
@@ -198,7 +198,7 @@ TEST(EstimateReport, ComesBackFromFigures) {
   ASSERT_EQ(stored->methods.size(), 4u);
   EXPECT_EQ(stored->methods[0].name, "decode");
   EXPECT_EQ(stored->methods[0].uncosted_ops, 3u);
-  qnn::Estimate decode = report.methods[0].total;
+  Estimate decode = report.methods[0].total;
   decode.uncosted_ops.clear();
   EXPECT_EQ(stored->methods[0].estimate, decode);
   EXPECT_EQ(stored->methods[3].name, "head");
@@ -228,7 +228,7 @@ TEST(EstimateReport, FiguresThatNobodyWroteArePassedOver) {
                                                           {"estimate.first_token_us.8", infinity}});
   ASSERT_TRUE(stored.has_value());
   ASSERT_EQ(stored->methods.size(), 1u);
-  EXPECT_EQ(stored->methods[0].estimate, qnn::Estimate{});
+  EXPECT_EQ(stored->methods[0].estimate, Estimate{});
   EXPECT_TRUE(stored->first_token_us.empty());
   EXPECT_EQ(stored->tokens_per_second, 0.0);
   EXPECT_EQ(stored->bytes_per_token, 0u);

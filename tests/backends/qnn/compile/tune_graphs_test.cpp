@@ -36,7 +36,7 @@ struct FakeLibrary {
         ++compiled;
         ShardResult result;
         for (const MethodShape& shape : tasks[i].job.methods.shapes) {
-          qnn::Estimate estimate;
+          Estimate estimate;
           estimate.us = cost(tasks[i].job.methods.variant, shape.tokens);
           result.graphs.push_back({shape.name + ".layers.0-0", 1, 0.0, 0.0, estimate});
         }
