@@ -202,10 +202,10 @@ TEST_F(CompileErrors, Targets) {
 
 TEST_F(CompileErrors, OptionsOfNpusAreNotForACpu) {
   const std::pair<const char*, void (*)(CompileOptions&)> cases[] = {
-      {"--emulator", [](CompileOptions& o) { o.npu.emulator = true; }},
-      {"--unshared", [](CompileOptions& o) { o.npu.share_weights = false; }},
+      {"--emulator", [](CompileOptions& o) { o.backend["emulator"] = "true"; }},
+      {"--unshared", [](CompileOptions& o) { o.backend["unshared"] = "true"; }},
       {"--attention", [](CompileOptions& o) { o.npu.decode_attention = AttentionForm(); }},
-      {"--trace", [](CompileOptions& o) { o.npu.trace = true; }},
+      {"--trace", [](CompileOptions& o) { o.backend["trace"] = "true"; }},
       {"--calib-samples", [](CompileOptions& o) { o.calibration.samples = 2; }},
       {"--encodings", [](CompileOptions& o) { o.calibration.import_encodings = "e.json"; }},
       {"--report", [](CompileOptions& o) { o.calibration.report = "r.html"; }}};

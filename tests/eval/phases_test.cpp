@@ -30,7 +30,7 @@ Result<Measured> measure(const std::filesystem::path& model, const std::vector<P
                          const std::string& libraries = {}) {
   TestedModelOptions options;
   options.engine.threads = 2;
-  options.engine.npu.libraries = libraries;
+  options.engine.backend["qnn-libs"] = libraries;
   options.checkpoint = checkpoint;
   TANDEM_ASSIGN(const PhaseModels models, open_phases(model, phases, options));
   TANDEM_ASSIGN(const Dataset material, read_dataset(dataset_options, *models.front(), smallest_context(models)));
@@ -144,10 +144,10 @@ TEST(PhasesOnTheEmulator, AreNearToEachOther) {
   options.target = "sm8750";
   options.prefill = {8};
   options.context = 64;
-  options.npu.emulator = true;
-  options.npu.trace = true;
-  options.npu.worker = TANDEM_WORKER;
-  options.npu.libraries = (*library)->path();
+  options.backend["emulator"] = "true";
+  options.backend["trace"] = "true";
+  options.backend["qnn-worker"] = TANDEM_WORKER;
+  options.backend["qnn-libs"] = (*library)->path();
   options.threads = 2;
   const auto compiled = compile(test::golden_dir("qwen3"), folder / "a.tdm", options);
   ASSERT_TRUE(compiled.ok()) << compiled.error().message;

@@ -18,7 +18,7 @@ TEST(EveryTarget, CompilesForTheArchitectureOfItsRow) {
     CompileOptions options = test::npu_options("w8", {});
     options.target = target.name;
     options.calibration.samples = 1;
-    options.npu.shards = 1;
+    options.backend["shards"] = "1";
     test::must_compile(test::golden_dir("qwen3"), folder / "x.tdm", options);
     auto artifact = Artifact::open(folder / "x.tdm");
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;

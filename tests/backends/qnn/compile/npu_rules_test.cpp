@@ -97,9 +97,9 @@ TEST(TargetRules, V68HasNoWeightsOfFourBits) {
 
 TEST(TargetRules, EstimatesAreForNpus) {
   CompileOptions options;
-  options.npu.estimate = true;
+  options.backend["estimate"] = "true";
   expect_refused(settle("cpu", "w4", options), {"--estimate is for NPU targets", "cpu"}, ErrorCode::kInvalidArgument);
-  options.npu.estimate_json = "estimate.json";
+  options.backend["estimate-json"] = "estimate.json";
   expect_refused(settle("cpu", "w4", options), {"--estimate-json is for NPU targets"}, ErrorCode::kInvalidArgument);
   EXPECT_TRUE(settle("sm8750", "w4", options).status.ok());
 }
@@ -109,10 +109,10 @@ TEST(TargetRules, V69SharesNoWeights) {
                  {"sm8450", "V69", "cannot share weights", "from V73 on", "--mode kv", "--unshared"});
   EXPECT_TRUE(settle("sm8450", "w4", {}, {}).status.ok()) << "kv";
   CompileOptions unshared;
-  unshared.npu.share_weights = false;
+  unshared.backend["unshared"] = "true";
   EXPECT_TRUE(settle("sm8450", "w4", unshared, {32}).status.ok());
   CompileOptions emulator;
-  emulator.npu.emulator = true;
+  emulator.backend["emulator"] = "true";
   EXPECT_TRUE(settle("sm8450", "w4", emulator, {32}).status.ok()) << "never shared there";
   for (const char* target : {"sm8550", "sm8650", "sm8750", "sm8850"}) {
     EXPECT_TRUE(settle(target, "w4", {}, {32}).status.ok()) << target;
@@ -261,10 +261,10 @@ TEST(TargetRules, RescoringThatIsNotPossibleIsRefused) {
 
 TEST(TargetRules, OptionsOfNpusAreForNpus) {
   CompileOptions options;
-  options.npu.emulator = true;
+  options.backend["emulator"] = "true";
   expect_refused(settle("cpu", "w4", options), {"--emulator", "cpu is none"}, ErrorCode::kInvalidArgument);
   options = {};
-  options.npu.shards = 3;
+  options.backend["shards"] = "3";
   expect_refused(settle("cpu", "w4", options), {"--shards"}, ErrorCode::kInvalidArgument);
 }
 
@@ -282,10 +282,10 @@ TEST(TargetRules, ALargeTableStaysWithTheCpu) {
 TEST(TargetRules, ComeBeforeAnyWork) {
   const test::TempFolder folder;
   CompileOptions options = test::npu_options("w4");
-  options.npu.worker = folder / "absent";
-  options.npu.libraries = folder / "absent";
+  options.backend["qnn-worker"] = folder / "absent";
+  options.backend["qnn-libs"] = folder / "absent";
   options.target = "sm8450";
-  options.npu.emulator = false;
+  options.backend["emulator"] = "false";
   const auto report = compile(test::golden_dir("qwen3"), folder / "x.tdm", options);
   ASSERT_FALSE(report.ok());
   EXPECT_HAS(report.error().message, "cannot share weights");

@@ -187,8 +187,8 @@ TEST(TuneGraphs, WithTheLibraryAndItsCache) {
   const TempFolder folder;
   CompileOptions options = test::npu_options("w8");
   options.target = "sa8255";
-  options.npu.tune_graphs = true;
-  options.npu.tune_cache = folder / "cache";
+  options.backend["tune-graphs"] = "true";
+  options.backend["tune-cache"] = folder / "cache";
   const auto first = test::must_compile(test::golden_dir("qwen3"), folder / "x.tdm", options);
   EXPECT_GE(first.variants_compiled, 12u);
   const auto second = test::must_compile(test::golden_dir("qwen3"), folder / "y.tdm", options);
