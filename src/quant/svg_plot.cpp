@@ -88,9 +88,9 @@ std::string svg_range_bar(const SvgRange& range) {
   const Axis x(extent.low, extent.high, 1.0, kWidth - 1.0);
   const double encoded = x(range.encoded_low), observed = x(range.observed_low);
   return str_format(
-      "<svg width=\"{0:.0f}\" height=\"12\"><rect class=\"enc\" x=\"{1:.1f}\" y=\"1\" width=\"{2:.1f}\" height=\"10\"/>"
-      "<rect class=\"obs\" x=\"{3:.1f}\" y=\"4\" width=\"{4:.1f}\" height=\"4\"/>"
-      "<rect class=\"zero\" x=\"{5:.1f}\" y=\"0\" width=\"1\" height=\"12\"/></svg>",
+      "<svg width=\"{:.0f}\" height=\"12\"><rect class=\"enc\" x=\"{:.1f}\" y=\"1\" width=\"{:.1f}\" height=\"10\"/>"
+      "<rect class=\"obs\" x=\"{:.1f}\" y=\"4\" width=\"{:.1f}\" height=\"4\"/>"
+      "<rect class=\"zero\" x=\"{:.1f}\" y=\"0\" width=\"1\" height=\"12\"/></svg>",
       kWidth, encoded, std::max(x(range.encoded_high) - encoded, 1.0), observed,
       std::max(x(range.observed_high) - observed, 1.0), x(0.0));
 }
