@@ -204,7 +204,7 @@ TEST_F(CompileErrors, OptionsOfNpusAreNotForACpu) {
   const std::pair<const char*, void (*)(CompileOptions&)> cases[] = {
       {"--emulator", [](CompileOptions& o) { o.backend["emulator"] = "true"; }},
       {"--unshared", [](CompileOptions& o) { o.backend["unshared"] = "true"; }},
-      {"--attention", [](CompileOptions& o) { o.npu.decode_attention = AttentionForm(); }},
+      {"--attention", [](CompileOptions& o) { o.backend["attention"] = "mha"; }},
       {"--trace", [](CompileOptions& o) { o.backend["trace"] = "true"; }},
       {"--calib-samples", [](CompileOptions& o) { o.calibration.samples = 2; }},
       {"--encodings", [](CompileOptions& o) { o.calibration.import_encodings = "e.json"; }},

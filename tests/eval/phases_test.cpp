@@ -153,7 +153,7 @@ TEST(PhasesOnTheEmulator, AreNearToEachOther) {
   ASSERT_TRUE(compiled.ok()) << compiled.error().message;
   const auto measured = measure(folder / "a.tdm", {Phase::kFloat, Phase::kQdq, Phase::kDevice},
                                 {.ids = write_ids(folder, 42), .window = 30}, {.greedy = 16, .layer_tokens = 20},
-                                test::golden_dir("qwen3"), options.npu.libraries);
+                                test::golden_dir("qwen3"), options.backend["qnn-libs"]);
   ASSERT_TRUE(measured.ok()) << measured.error().message;
   const PhasesReport& report = measured->report;
   for (const PhaseMetrics& figures : report.phases) {

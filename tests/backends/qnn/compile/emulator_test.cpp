@@ -146,7 +146,7 @@ TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
   for (const AttentionForm& form : all_attention_forms()) {
     const std::string name = attention_form_name(form);
     CompileOptions options = test::npu_options("w8");
-    options.npu.decode_attention = options.npu.prefill_attention = form;
+    options.backend["attention"] = attention_form_name(form);
     options.backend["shards"] = "2";
     options.prefill = {32};
     test::must_compile(checkpoint, folder / "x.tdm", options);

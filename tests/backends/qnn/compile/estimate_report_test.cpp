@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "backends/qnn/compile/estimate_html.h"
+#include "backends/qnn/compile/npu_estimates.h"
 #include "backends/qnn/compile/npu_support.h"
 #include "quant/svg_bars.h"
 
@@ -45,7 +46,7 @@ std::vector<ShardResult> sample_results() {
 }
 
 EstimateReport sample_report(const char* target = "sa8255") {
-  const Target& compiled = **find_target(target);
+  const NpuTarget& compiled = npu_target(target);
   auto report = make_estimate_report(compiled, estimated_as(compiled), 8, kShapes, kShards, sample_results());
   EXPECT_TRUE(report.ok()) << report.error().message;
   return report.ok() ? *std::move(report) : EstimateReport{};
@@ -111,9 +112,9 @@ TEST(EstimateReport, TheStreamingRateIsTheHeadsOrTheArchitectures) {
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 45.6e3);
   report.lm_head.total = estimate(10, 600'000);  // 60 GB/s, but too small to say anything.
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 45.6e3);
-  report.arch = 81;
+  report.arch_bytes_per_us = measured_streaming_rate(81);
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 67.7e3);
-  report.arch = 68;
+  report.arch_bytes_per_us = measured_streaming_rate(68);
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 44.6e3);
   EXPECT_DOUBLE_EQ(report.share_of_streaming_rate(Estimate{}), 0.0);
 }
@@ -133,7 +134,7 @@ TEST(EstimateReport, SaysWhoWasSimulated) {
 }
 
 TEST(EstimateReport, AGraphWithoutAnEstimateIsAnError) {
-  const Target& target = **find_target("sa8255");
+  const NpuTarget& target = npu_target("sa8255");
   std::vector<ShardResult> results = sample_results();
   results[1].graphs[1].estimate.reset();
   auto report = make_estimate_report(target, target, 8, kShapes, kShards, results);

@@ -4,7 +4,7 @@
 
 #include "backends/qnn/api/binary_info.h"
 #include "backends/qnn/compile/npu_support.h"
-#include "compiler/targets.h"
+#include "backends/qnn/compile/npu_targets.h"
 
 namespace tandem {
 namespace {
@@ -12,8 +12,7 @@ namespace {
 TEST(EveryTarget, CompilesForTheArchitectureOfItsRow) {
   TANDEM_NEEDS_QNN();
   const test::TempFolder folder;
-  for (const Target& target : targets()) {
-    if (!target.is_npu()) continue;
+  for (const NpuTarget& target : npu_targets()) {
     SCOPED_TRACE(target.name);
     CompileOptions options = test::npu_options("w8", {});
     options.target = target.name;

@@ -166,7 +166,7 @@ TEST(GraphVariants, FormsThatCannotShareACacheAreRefused) {
 TEST(GraphVariants, TransfersOfWeightsGrowUntilTheyFillTheirShareOfVtcm) {
   const test::OpenedModel model(test::golden_dir("qwen3"));
   const auto tile = [&](const char* recipe, int64_t ffn, const char* name = "sm8550") {
-    const Target& target = **find_target(name);
+    const NpuTarget& target = npu_target(name);
     ModelPlan plan = model.plan();
     for (WeightSource& weight : plan.weights) {
       if (weight.name.ends_with(".mlp.down")) weight.cols = ffn;
