@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tandem/backend_options.h"
 #include "tandem/export.h"
 #include "tandem/log.h"
 #include "tandem/message.h"
@@ -53,32 +54,24 @@ enum class VerifyWeights {
   kNever,
 };
 
-// How fast a Snapdragon's NPU is clocked while an engine lives.
-enum class NpuProfile {
-  kBurst,      // As fast as it goes, until it gets warm.
-  kSustained,  // As fast as it goes for long.
-  kBalanced,
-  kPowerSaver,
-};
-
-// For files compiled for an NPU. All but `libraries` have no effect on Qualcomm's x86 emulator.
-struct NpuEngineOptions {
-  std::string libraries;  // Folder of libQnnHtp.so; "": TANDEM_QNN_LIBS, build/qnn, or the installed Python package.
-  NpuProfile profile = NpuProfile::kBurst;
-  bool signed_pd = false;          // Run in a signed process on the DSP.
-  bool shared_buffers = true;      // Memory that the NPU sees without copies, where the platform has it.
-  uint32_t rpc_polling_us = 9999;  // How long the CPU spins for an answer before it sleeps; 0: it does not.
-};
-
 struct EngineOptions {
   int threads = 0;  // 0: one per core that this process may use.
   VerifyWeights verify = VerifyWeights::kOnFirstUse;
-  NpuEngineOptions npu = {};
   // Takes what is worth knowing and is no error, as long as the engine or one of its sessions lives: that an NPU runs
   // without shared memory, say, and what its vendor's library says itself. Threads of that library cannot be told apart
   // by engine: what they say goes to the logs of all engines that use it.
   LogCallback log = {};
   LogLevel log_level = LogLevel::kWarning;  // The finest level that `log` gets.
+  // Of back ends. What is meant for another back end than the file's has no effect, so that an app may give the same
+  // options for every file; a name that no back end of this build knows is refused. For files for an NPU:
+  //   qnn-libs        folder of libQnnHtp.so; default: TANDEM_QNN_LIBS, build/qnn, or where the system finds libraries
+  //   profile         how fast the NPU is clocked while the engine lives: burst (the default; as fast as it goes, until
+  //                   it gets warm), sustained (as fast as it goes for long), balanced, power_saver
+  //   signed-pd       true: run in a signed process on the DSP
+  //   shared-buffers  false: no memory that the NPU sees without copies
+  //   rpc-polling-us  how long the CPU spins for an answer before it sleeps, 0 (it does not) to 9999, the default
+  // All but qnn-libs have no effect on Qualcomm's x86 emulator.
+  BackendOptions backend = {};
 };
 
 // Takes a piece of the answer, always whole characters; false stops.

@@ -38,8 +38,8 @@ struct Range {
 
 // How a weight's numbers lie in memory. Stored in artifacts: only append.
 enum class WeightLayout : uint8_t {
-  kPanel16 = 0,  // backends/cpu/kernels/packed_matrix.h
-  kRows = 1,     // backends/cpu/kernels/row_table.h; int8 only
+  kPanel16 = 0,  // weight_layout/packed_matrix.h
+  kRows = 1,     // weight_layout/row_table.h; int8 only
 };
 inline constexpr int kWeightLayoutCount = 2;
 std::string_view weight_layout_name(WeightLayout layout);

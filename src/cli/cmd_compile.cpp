@@ -9,11 +9,13 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/printable.h"
+#include "cli/backend_flags.h"
 #include "cli/commands.h"
 #include "cli/estimate_table.h"
 #include "cli/interrupt.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
+#include "compiler/backend_compiler.h"
 #include "compiler/compile.h"
 #include "compiler/targets.h"
 #include "ir/printer.h"
@@ -21,12 +23,10 @@
 namespace tandem {
 namespace compile_command {
 
-constexpr double kMaxMemoryGb = 1 << 20;
-
 struct Options {
   std::string checkpoint;
   std::string output;
-  std::string target = "cpu";
+  std::string target = std::string(default_target());
   std::string mode = "hybrid";
   std::vector<std::string> prefill;
   int64_t context = 0;
@@ -43,21 +43,16 @@ struct Options {
   bool force = false;
   CalibrationOptions calibration;
   std::string calib_range;
-  std::string attention;
-  NpuOptions npu;
-  bool unshared = false;
-  double memory_gb = 0.0;
+  BackendFlags backend;
 };
 
 // What does not go together is refused before anything is opened.
 void check(const Options& o) {
   if (o.mode == "kv" && !o.prefill.empty()) refuse("--prefill makes no sense with --mode kv; leave one out");
-  if (std::ranges::count(o.attention, ',') > 1)
-    refuse("--attention takes one form, or two: for decode and for prefill");
-  if (!o.attention.empty() && o.npu.tune_graphs) {
-    refuse("--attention says what --tune-graphs would find out; leave one out");
+  for (const BackendCompiler* compiler : backend_compilers()) {
+    const Status status = compiler->check_options(own_options(*compiler, o.backend.options()));
+    if (!status.ok()) refuse(status.error().message);
   }
-  if (!o.npu.tune_cache.empty() && !o.npu.tune_graphs) refuse("--tune-cache is for --tune-graphs; leave it out");
   const CalibrationOptions& c = o.calibration;
   if (!c.file.empty() && !c.prompt.empty()) refuse("give --calib or --calib-prompt, not both");
 }
@@ -80,21 +75,7 @@ CompileOptions to_compile_options(const Options& o) {
     options.calibration.method = value_or_fail(parse_range_method(o.calib_range));
     options.calibration.method_given = true;
   }
-  options.npu = o.npu;
-  options.npu.share_weights = !o.unshared;
-  if (!o.attention.empty()) {
-    const size_t comma = o.attention.find(',');
-    const auto form = [](const std::string& name) {
-      auto parsed = parse_attention_form(name);
-      if (!parsed.ok()) refuse("--attention: " + parsed.error().message);
-      return *parsed;
-    };
-    options.npu.decode_attention = form(o.attention.substr(0, comma));
-    options.npu.prefill_attention =
-        comma == std::string::npos ? options.npu.decode_attention : form(o.attention.substr(comma + 1));
-  }
-  options.npu.estimate |= !o.npu.estimate_json.empty();
-  options.npu.memory = static_cast<uint64_t>(o.memory_gb * static_cast<double>(uint64_t{1} << 30));
+  options.backend = o.backend.options();
   if (o.mode == "kv") {
     options.prefill.clear();
   } else if (!o.prefill.empty()) {
@@ -173,7 +154,7 @@ std::string default_output(const std::string& checkpoint) {
   return name + ".tdm";
 }
 
-void add_npu_options(CLI::App& command, Options& o) {
+void add_target_options(CLI::App& command, Options& o) {
   const std::string calibration = "Calibration (NPU targets, --activations auto)", npu = "NPU targets";
   command.add_option("--calib", o.calibration.file, "A text, or JSON with conversations; default: a text of our own")
       ->check(CLI::ExistingFile)
@@ -197,50 +178,15 @@ void add_npu_options(CLI::App& command, Options& o) {
       ->group(calibration);
   command.add_option("--report", o.calibration.report, "Write an HTML page about ranges and clipping")
       ->group(calibration);
-  command.add_flag("--emulator", o.npu.emulator, "For Qualcomm's x86 library: weights are not shared")->group(npu);
-  command.add_flag("--unshared", o.unshared, "Each method has its own copy of the weights")->group(npu);
-  command.add_option("--shards", o.npu.shards, "So many binaries; default: as sizes ask for")
-      ->check(whole_number(1))
-      ->group(npu);
   command
       .add_option("--rescore", o.rescore,
                   "The CPU computes so many of the largest logits of an lpbq4 head again, from the embedding's int8 "
                   "rows; default: 256 where head and embedding are tied; 0: none")
       ->check(whole_number(0, kMaxRescore))
       ->group(npu);
-  command
-      .add_option("--attention", o.attention,
-                  "How decode and prefill compute attention, such as gqa+kv,sha+k; default: what is fastest")
-      ->type_name("FORM[,FORM]")
-      ->group(npu);
-  command
-      .add_flag(
-          "--estimate", o.npu.estimate,
-          "Print how fast Qualcomm's compiler expects the methods to be (a simulation). For a chip that it cannot "
-          "simulate, all is compiled again for a relative of it")
-      ->group(npu);
-  command.add_option("--estimate-json", o.npu.estimate_json, "Write the estimates to this JSON; implies --estimate")
-      ->group(npu);
-  command
-      .add_flag("--tune-graphs", o.npu.tune_graphs,
-                "Compile one layer in many variants first, and take what Qualcomm's compiler expects to be fastest; "
-                "what was found is kept for the next time")
-      ->group(npu);
-  command
-      .add_option("--tune-cache", o.npu.tune_cache,
-                  "Folder for what --tune-graphs found; default: tandem in XDG_CACHE_HOME or ~/.cache")
-      ->group(npu);
-  command.add_flag("--trace", o.npu.trace, "Hidden states become outputs, for `tandem eval --layers`")->group(npu);
-  command.add_option("--jobs", o.npu.jobs, "Shards compiled at a time; default: as cores and memory allow")
-      ->check(whole_number(1))
-      ->group(npu);
-  command.add_option("--memory", o.memory_gb, "GB that compiling may take; default: 7, or less where there is less")
-      ->check(real_number_above(0.0, kMaxMemoryGb))
-      ->group(npu);
-  command
-      .add_option("--qnn-libs", o.npu.libraries,
-                  "Folder of Qualcomm's libQnnHtp.so; default: TANDEM_QNN_LIBS, build/qnn, the Python package")
-      ->group(npu);
+  for (const BackendCompiler* compiler : backend_compilers()) {
+    o.backend.add_to(command, compiler->options(), std::string(compiler->target_group()));
+  }
 }
 
 }  // namespace compile_command
@@ -293,7 +239,7 @@ void add_compile_command(CLI::App& app) {
   command->add_option("--threads", o->threads, "Threads; 0, the default: one per core")
       ->check(whole_number(0, kMaxThreads));
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
-  add_npu_options(*command, *o);
+  add_target_options(*command, *o);
   command->add_flag("--dump-ir", o->dump_ir, "Print the graph of each method after each pass");
   command->add_flag("--force", o->force,
                     "Replace the output even if what is there under its name was not written by tandem");

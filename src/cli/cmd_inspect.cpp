@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "artifact/reader.h"
+#include "backends/registry/registry.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -181,8 +182,9 @@ void report_text(const Artifact& artifact, bool verified) {
     show("           {} {}: {} [{}]", tensor_role_name(t.role), t.name, dtype_name(t.dtype), str_join(t.shape, ", "));
   }
   if (!h.shards.empty()) {
-    show("device     SoC {}, Hexagon V{}, QNN {} ({}), {}", h.device.soc_model, h.device.arch, h.device.core_version,
-         h.device.build_id, h.device.weight_shared ? "one set of weights" : "weights not shared");
+    const Backend* backend = find_backend(h.backend);
+    show("device     {}",
+         backend != nullptr ? backend->describe_device(h.device) : str_format("SoC {}", h.device.soc_model));
   }
   for (const Shard& shard : h.shards) {
     show("shard      {}: {}, {} graphs", shard.name, format_bytes(shard.binary.size), shard.graphs.size());

@@ -13,7 +13,7 @@ double megabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 double milliseconds(double us) { return us / 1e3; }
 
 // `share` is empty where it is not known.
-void show_row(std::string_view method, std::string_view shard, const qnn::Estimate& e, std::string_view share,
+void show_row(std::string_view method, std::string_view shard, const Estimate& e, std::string_view share,
               uint64_t uncosted) {
   show("  {:<12} {:<18} {:>8} {:>8} {:>8} {:>9.1f} {:>9.1f} {:>9.1f} {:>9} {:>9}", method, shard, e.us_lower, e.us,
        e.us_upper, megabytes(e.ddr_read_bytes), megabytes(e.spill_bytes), megabytes(e.fill_bytes), share, uncosted);
@@ -25,7 +25,7 @@ void show_header(std::string_view share) {
 }
 
 void show_method(const EstimateReport& report, const MethodEstimate& method) {
-  const auto share = [&](const qnn::Estimate& e) {
+  const auto share = [&](const Estimate& e) {
     return str_format("{:.0f} %", 100.0 * report.share_of_streaming_rate(e));
   };
   if (method.shards.size() > 1) {
@@ -49,12 +49,6 @@ void show_first_token(int64_t prompt, double us) {
   show("  first token after {} tokens: {:.1f} ms", prompt, milliseconds(us));
 }
 
-// The name of a SoC that we know, or its number.
-std::string soc_name(uint32_t soc_model) {
-  const auto found = std::ranges::find(targets(), soc_model, &Target::soc_model);
-  return soc_model == 0 || found == targets().end() ? str_format("SoC {}", soc_model) : std::string(found->name);
-}
-
 }  // namespace
 
 void show_estimates(const EstimateReport& report) {
@@ -74,7 +68,7 @@ void show_estimates(const EstimateReport& report) {
 void show_estimates(const StoredEstimate& stored, uint32_t soc_model) {
   show("estimate   of {}{}; by the simulator in Qualcomm's compiler, not measured",
        stored.soc_model == soc_model ? "" : "a relative: ",
-       soc_name(stored.soc_model) + (stored.soc_model == soc_model ? "" : " in place of " + soc_name(soc_model)));
+       device_name(stored.soc_model) + (stored.soc_model == soc_model ? "" : " in place of " + device_name(soc_model)));
   show_header("");
   for (const auto& method : stored.methods) show_row(method.name, "", method.estimate, "", method.uncosted_ops);
   show_sums(stored.tokens_per_second, stored.bytes_per_token);
@@ -85,13 +79,13 @@ Json estimates_json(const StoredEstimate& stored, uint32_t soc_model) {
   Json methods = Json::array(), first_tokens = Json::array();
   for (const auto& [name, e, uncosted] : stored.methods) {
     Json method = {{"name", name}, {"uncosted_ops", uncosted}};
-    for (const auto& [field, member] : qnn::kEstimateFields) method[field] = e.*member;
+    for (const auto& [field, member] : kEstimateFields) method[field] = e.*member;
     methods.push_back(std::move(method));
   }
   for (const auto& [prompt, us] : stored.first_token_us) {
     first_tokens.push_back({{"prompt", prompt}, {"ms", milliseconds(us)}});
   }
-  return {{"estimate_of", soc_name(stored.soc_model)},
+  return {{"estimate_of", device_name(stored.soc_model)},
           {"is_relative", stored.soc_model != soc_model},
           {"soc_model", stored.soc_model},
           {"methods", methods},

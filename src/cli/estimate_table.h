@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "backends/qnn/compile/estimate_report.h"
+#include "compiler/estimate_report.h"
 
 namespace tandem {
 

@@ -13,12 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "backends/qnn/compile/estimate_report.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "compiler/estimate_report.h"
 #include "compiler/passes/passes.h"
+#include "compiler/targets.h"
 #include "quant/observer.h"
 #include "quant/recipe.h"
+#include "tandem/backend_options.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -37,29 +39,11 @@ struct CalibrationOptions {
   std::filesystem::path report = {};  // An HTML page.
 };
 
-struct NpuOptions {
-  bool emulator = false;      // For the vendor's x86 library, which loads no shared weights.
-  bool share_weights = true;  // False: each method has its own copy.
-  // Of decode and of prefill methods; nothing: what is fastest by the vendor's estimates.
-  std::optional<AttentionForm> decode_attention = {};
-  std::optional<AttentionForm> prefill_attention = {};
-  bool estimate = false;                     // The vendor's compiler simulates the methods (CompileReport::estimates).
-  std::filesystem::path estimate_json = {};  // Where that is written to; needs `estimate`.
-  bool tune_graphs = false;                  // Variants of a layer are compiled, and the fastest is taken.
-  std::filesystem::path tune_cache = {};     // Where tuning keeps what it found; empty: the user's cache folder.
-  bool trace = false;                        // Hidden states after each layer become outputs, for measurements.
-  int shards = 0;                            // 0: as many as sizes ask for.
-  int jobs = 0;                              // Shards that are compiled at a time; 0: as cores and memory allow.
-  uint64_t memory = 0;         // Bytes that all of it may take; 0: kDefaultNpuMemory, or less where there is less.
-  std::string libraries = {};  // Where Qualcomm's libraries are; "" searches.
-  std::filesystem::path worker = {};  // tandem-qnn-worker; empty: beside this program.
-};
-inline constexpr uint64_t kDefaultNpuMemory = uint64_t{7} << 30;
-
 struct CompileOptions {
-  std::string target = "cpu";
+  std::string target = std::string(default_target());
   // Tokens per call of the prefill methods; empty for mode kv. These adapt, unless prefill_exact: lengths beyond the
-  // context are left out, and on an NPU, where each is a graph to be compiled, lengths beyond 128.
+  // context are left out, and those that the back end would rather not have: on an NPU, where each is a graph to
+  // be compiled, lengths beyond 128.
   std::vector<int64_t> prefill = {32, 128, 512};
   bool prefill_exact = false;
   int64_t context = 0;  // Positions; 0: the model's own, up to kDefaultContext.
@@ -69,7 +53,9 @@ struct CompileOptions {
   std::optional<WeightSpec> head = {};          // The same.
   std::optional<int> rescore = {};
   CalibrationOptions calibration;
-  NpuOptions npu;
+  // Of the target's back end, by name: those that `tandem compile --help` shows for its targets. One that the target's
+  // back end does not have is refused.
+  BackendOptions backend = {};
   int threads = 0;  // 0: all cores.
   std::string config_name = "config.json";
   // Replaces an output that is there already although it is no compiled file, or is a symbolic link (which goes; what

@@ -19,7 +19,6 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kMaxPrefill = 4096;
-constexpr int64_t kDefaultNpuPrefill = 128;
 
 // Something to find ranges with, where nobody gave a text.
 constexpr std::string_view kSampleText =
@@ -69,7 +68,7 @@ Status CompileJob::check_context() {
   std::set<int64_t> lengths;
   // The default lengths adapt to the target and a short context; lengths that somebody asked for do not.
   const bool adapts = !options_.prefill_exact && options_.prefill == CompileOptions().prefill;
-  const int64_t longest = target_->is_npu() ? std::min(context_, kDefaultNpuPrefill) : context_;
+  const int64_t longest = std::min(context_, compiler_of(*target_).longest_default_prefill());
   for (const int64_t length : options_.prefill) {
     if (length < 1 || length > kMaxPrefill) {
       return invalid_argument("a prefill of {} tokens is not possible; give 1 to {}", length, kMaxPrefill);
@@ -98,7 +97,7 @@ Status CompileJob::check_weights() {
   }
   std::vector<int64_t> prefill;
   for (size_t i = 1; i < shapes_.size(); ++i) prefill.push_back(shapes_[i].tokens);
-  return apply_target_rules(*target_, plan_, options_, prefill, recipe_, report_.warnings);
+  return apply_target_rules({*target_, plan_, options_, prefill}, recipe_, report_.warnings);
 }
 
 // Nothing that is read, and nothing that somebody else made, is ever written over.
@@ -130,7 +129,9 @@ Status CompileJob::check_outputs() const {
   };
   TANDEM_TRY(check_more(calibration.export_encodings, "a file of encodings",
                         [](const auto& path) { return EncodingTable::load(path).ok(); }));
-  TANDEM_TRY(check_more(options_.npu.estimate_json, "a file of estimates", is_estimate_file));
+  for (ExtraOutput& extra : compiler_of(*target_).extra_outputs(options_.backend)) {
+    TANDEM_TRY(check_more(extra.path, extra.kind, std::move(extra.may_replace)));
+  }
   return check_more(calibration.report, "a calibration report", is_calibration_report);
 }
 

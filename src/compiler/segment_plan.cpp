@@ -3,11 +3,10 @@
 #include <map>
 #include <set>
 
-#include "backends/cpu/lower/weight_writer.h"
+#include "compiler/weight_writer.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "compiler/passes/passes.h"
 
 namespace tandem {
 namespace {
@@ -60,7 +59,7 @@ class FilePlanner {
       entry.block = tensor.block;
       entry.rows = tensor.shape[0];
       entry.cols = tensor.shape[1];
-      TANDEM_TRY(cpu::lay_out_weight(entry, index, segment.size));
+      TANDEM_TRY(lay_out_weight(entry, index, segment.size));
       segment.weights.push_back(plan_.weights.size());
       plan_.weights.push_back(std::move(entry));
     } else {
@@ -95,18 +94,6 @@ std::vector<PlannedSegment> FilePlan::planned_segments() const {
 
 Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer, WeightLayout layout) {
   return FilePlanner(layout).run(methods, std::move(tokenizer));
-}
-
-ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe) {
-  ir::Graph graph;
-  const WeightSource& source = *plan.find_weight("embedding");
-  ir::Tensor table = {.name = source.name,
-                      .role = ir::TensorRole::kWeight,
-                      .shape = {source.rows, source.cols},
-                      .purpose = source.purpose};
-  set_weight_format(table, recipe.spec_for("embedding"));
-  graph.add(std::move(table));
-  return graph;
 }
 
 }  // namespace tandem

@@ -36,7 +36,4 @@ struct FilePlan {
 Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer,
                            WeightLayout layout = WeightLayout::kPanel16);
 
-// A graph that names what the CPU looks up in an NPU's file: the embedding.
-ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe);
-
 }  // namespace tandem

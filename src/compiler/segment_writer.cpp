@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "artifact/reader.h"
-#include "backends/cpu/lower/weight_writer.h"
+#include "compiler/weight_writer.h"
 #include "base/error.h"
 #include "compiler/source_hash.h"
 
@@ -94,7 +94,7 @@ Status SegmentWriter::write(const std::filesystem::path& path, const SegmentPlan
 Status SegmentWriter::write_weight(AtomicFile& file, const std::string& stage, const WeightEntry& entry,
                                    QuantizationReport& report, uint64_t& weight_bytes) {
   const WeightSource& source = *job_.plan().find_weight(entry.name);
-  const int64_t chunk = std::max<int64_t>(kChunkWeights / entry.cols / cpu::kRowGranularity, 1) * cpu::kRowGranularity;
+  const int64_t chunk = std::max<int64_t>(kChunkWeights / entry.cols / kRowGranularity, 1) * kRowGranularity;
   const WeightSpec spec{entry.format, entry.block == 0 ? WeightSpec().block : entry.block};
   std::vector<float> values;
   for (int64_t row = 0; row < entry.rows; row += chunk) {
@@ -106,7 +106,7 @@ Status SegmentWriter::write_weight(AtomicFile& file, const std::string& stage, c
     auto matrix = quantize_matrix(values.data(), count, entry.cols, spec, pool_, {.importance = {}, .first_row = row});
     if (!matrix.ok()) return with_context(std::move(matrix).error(), "weight \"{}\"", entry.name);
     report.add(quantization_report(values.data(), *matrix));
-    TANDEM_TRY(cpu::write_weight_rows(file, entry, row, *matrix));
+    TANDEM_TRY(write_weight_rows(file, entry, row, *matrix));
     const uint64_t all = entry.bytes();
     const auto share = [&](int64_t rows) {
       return all * static_cast<uint64_t>(rows) / static_cast<uint64_t>(entry.rows);

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/qnn/compile/shard_plan.h"
 #include "tandem/status.h"
 #include "weights/checkpoint_weights.h"
 
@@ -24,8 +23,5 @@ class SourceHash {
  private:
   std::vector<uint64_t> hashes_;
 };
-
-// Of all weights that a shard can have in it.
-Result<uint64_t> hash_shard_source(const CheckpointWeights& weights, const ModelPlan& plan, const ShardRange& shard);
 
 }  // namespace tandem

@@ -1,24 +1,23 @@
-// What a target cannot do is refused before work starts, with the rule and the way out. docs/targets.md has the rules.
+// What a target cannot do is refused before work starts, with the rule and the way out. The rules are those of the
+// target's back end; here is what they have in common. docs/targets.md has them all.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "compiler/compile.h"
-#include "compiler/targets.h"
-#include "models/model_plan.h"
+#include "compiler/backend_compiler.h"
 
 namespace tandem {
 
-// Settles `recipe` for the target: the KV format if nobody gave one, the head's format and rescoring, weights that a
-// block does not divide. What was changed is told in `notes`.
-Status apply_target_rules(const Target& target, const ModelPlan& plan, const CompileOptions& options,
-                          const std::vector<int64_t>& prefill, Recipe& recipe, std::vector<std::string>& notes);
+// Options that the target's back end does not have are refused; then its own rules resolve `recipe`.
+Status apply_target_rules(const TargetRequest& request, Recipe& recipe, std::vector<std::string>& notes);
 
-// Whether activations are f16 (true) or integers with encodings, on an NPU.
-bool computes_in_f16(const Recipe& recipe);
-// Whether an NPU's compile leaves the embedding to the CPU: a table in 16 bits of its own would be too large, or the
-// CPU needs the rows anyway, to rescore logits.
-bool embedding_on_host(const ModelPlan& plan, const Recipe& recipe);
+// ---- For back ends that compute what the recipe says ----
+
+// What CompileOptions have instead of the recipe's.
+void override_recipe(const CompileOptions& options, Recipe& recipe);
+// Refuses weight formats and KV caches that the target's row does not have, and options of static encodings, which
+// such back ends have no use for.
+Status check_plain_target(const TargetRequest& request, const Recipe& recipe);
 
 }  // namespace tandem

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "backends/cpu/kernels/kernels.h"
+#include "backends/registry/registry.h"
 #include "backends/interface/method_memory.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -103,13 +103,14 @@ double measure_read_bandwidth(ThreadPool& pool) {
   return std::ranges::max(sums) == 0 ? 0.0 : best;
 }
 
-double measure_int8_peak(ThreadPool& pool, const cpu::KernelTable& kernels) {
+double measure_int8_peak(ThreadPool& pool, const Processor& processor) {
+  if (processor.multiply_int8 == nullptr) return 0.0;
   constexpr int64_t kRounds = 1 << 16;
   double best = 0.0;
   for (int repeat = 0; repeat < 5; ++repeat) {
     std::vector<int64_t> done(static_cast<size_t>(pool.size()));
     const Clock::time_point start = Clock::now();
-    pool.run(pool.size(), [&](int64_t task, int) { done[static_cast<size_t>(task)] = kernels.multiply_int8(kRounds); });
+    pool.run(pool.size(), [&](int64_t task, int) { done[static_cast<size_t>(task)] = processor.multiply_int8(kRounds); });
     const double seconds = seconds_since(start);
     double operations = 0.0;
     for (const int64_t part : done) operations += static_cast<double>(part);
@@ -137,9 +138,10 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
   }
   TANDEM_TRY(engine->verify_weights());
   TANDEM_ASSIGN(TokenRunner runner, TokenRunner::create(engine->program(), engine->table()));
-  TANDEM_ASSIGN(const cpu::KernelTable* kernels, cpu::choose_kernels());
+  TANDEM_ASSIGN(const Backend* backend, backend_of(engine->artifact().header()));
+  TANDEM_ASSIGN(const Processor processor, backend->processor());
   report.mode = mode_name(engine->mode());
-  report.isa = kernels->isa;
+  report.isa = processor.kernels;
   report.threads = engine->threads();
   report.prompt_tokens = options.prompt_tokens;
   report.new_tokens = options.new_tokens;
@@ -192,7 +194,7 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
   for (int64_t left = options.prompt_tokens; left > 0; left -= engine->table().choose(left).tokens) {
     report.prompt_bytes += bytes_per_token(*engine, options.prompt_tokens - left);
   }
-  report.int8_operations_per_second = measure_int8_peak(engine->pool(), *kernels);
+  report.int8_operations_per_second = measure_int8_peak(engine->pool(), processor);
   if (report.int8_operations_per_second > 0.0) {
     report.int8_share = report.prompt_operations / report.first_token_seconds / report.int8_operations_per_second;
   }

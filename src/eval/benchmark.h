@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "backends/cpu/kernels/kernels.h"
+#include "backends/interface/backend.h"
 #include "base/progress.h"
 #include "base/thread_pool.h"
 #include "tandem/engine.h"
@@ -50,7 +50,7 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
 double measure_read_bandwidth(ThreadPool& pool);
 
 // How many int8 multiplications and additions a pool's threads can do per second, with operands in registers: the limit
-// of prompts.
-double measure_int8_peak(ThreadPool& pool, const cpu::KernelTable& kernels);
+// of prompts. 0 if the back end knows no such limit.
+double measure_int8_peak(ThreadPool& pool, const Processor& processor);
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
 #include "eval/file_reference.h"
 
-#include "backends/cpu/execute/bind_matrix.h"
+#include "backends/registry/registry.h"
 #include "base/error.h"
 #include "eval/fake_quant_checkpoint.h"
 #include "reference/interpreter.h"
@@ -9,48 +9,6 @@
 
 namespace tandem {
 namespace {
-
-// The weights of a CPU file.
-class ArtifactWeights final : public WeightProvider {
- public:
-  explicit ArtifactWeights(const Artifact& artifact) : artifact_(artifact) {}
-
-  Status read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const override {
-    const WeightEntry* entry = artifact_.find_weight(name);
-    if (entry == nullptr) return not_found("the weight \"{}\" is absent", name);
-    TANDEM_ASSIGN(const cpu::PackedMatrix matrix, cpu::bind_matrix(*entry, artifact_));
-    for (int64_t r = 0; r < rows; ++r) cpu::unpack_row(matrix, row_begin + r, out + r * matrix.cols);
-    return artifact_.check();
-  }
-
-  Result<std::vector<float>> read_vector(std::string_view name) const override {
-    const VectorEntry* entry = artifact_.find_vector(name);
-    if (entry == nullptr) return not_found("the vector \"{}\" is absent", name);
-    const auto* values = reinterpret_cast<const float*>(artifact_.bytes(entry->data).data());
-    std::vector<float> read(values, values + entry->length);
-    TANDEM_TRY(artifact_.check());
-    return read;
-  }
-
- private:
-  const Artifact& artifact_;
-};
-
-// A reference program and the weights that it reads.
-template <typename Weights>
-class OwningProgram final : public Program {
- public:
-  OwningProgram(std::unique_ptr<Weights> weights, const std::vector<ir::Graph>& methods, ThreadPool& pool)
-      : weights_(std::move(weights)), program_(make_reference_program(methods, *weights_, pool)) {}
-
-  size_t method_count() const override { return program_->method_count(); }
-  const ir::Graph& method(size_t index) const override { return program_->method(index); }
-  Result<std::unique_ptr<ExecutionContext>> new_context() override { return program_->new_context(); }
-
- private:
-  std::unique_ptr<Weights> weights_;
-  std::unique_ptr<Program> program_;
-};
 
 // Checks that every weight and vector of the graphs is in the checkpoint, with the same shape.
 Status check_weights(const ArtifactHeader& header, const ModelPlan& plan) {
@@ -77,9 +35,9 @@ Status check_weights(const ArtifactHeader& header, const ModelPlan& plan) {
 }
 
 // A checkpoint's weights, quantized by the file's recipe.
-class NpuWeights final : public WeightProvider {
+class RecipeWeights final : public WeightProvider {
  public:
-  explicit NpuWeights(std::unique_ptr<FakeQuantCheckpoint> quantized)
+  explicit RecipeWeights(std::unique_ptr<FakeQuantCheckpoint> quantized)
       : quantized_(std::move(quantized)), sliced_(quantized_->weights()) {}
 
   Status read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const override {
@@ -106,9 +64,11 @@ Status check_compiled_from(const ArtifactHeader& header, const Checkpoint& check
 Result<std::unique_ptr<Program>> make_file_reference(const Artifact& artifact, ThreadPool& pool,
                                                      const FileReferenceOptions& options) {
   const ArtifactHeader& header = artifact.header();
-  if (header.backend == "cpu") {
-    return std::unique_ptr<Program>(std::make_unique<OwningProgram<ArtifactWeights>>(
-        std::make_unique<ArtifactWeights>(artifact), header.methods, pool));
+  // A back end that this build lacks has its weights in the checkpoint too.
+  if (const Backend* backend = find_backend(header.backend)) {
+    if (auto weights = backend->weights(artifact)) {
+      return make_reference_program(header.methods, std::move(weights), pool);
+    }
   }
   if (options.checkpoint.empty()) {
     return invalid_argument(
@@ -121,8 +81,7 @@ Result<std::unique_ptr<Program>> make_file_reference(const Artifact& artifact, T
   TANDEM_TRY(check_compiled_from(header, checkpoint));
   TANDEM_ASSIGN(auto quantized, FakeQuantCheckpoint::create(std::move(checkpoint), recipe));
   TANDEM_TRY(check_weights(header, quantized->plan()));
-  return std::unique_ptr<Program>(std::make_unique<OwningProgram<NpuWeights>>(
-      std::make_unique<NpuWeights>(std::move(quantized)), header.methods, pool));
+  return make_reference_program(header.methods, std::make_unique<RecipeWeights>(std::move(quantized)), pool);
 }
 
 }  // namespace tandem

@@ -23,5 +23,8 @@ using OpObserver = std::function<Status(const ir::Op& op, const ir::Tensor& outp
 // The graphs must be verified. The provider and the pool must outlive the program.
 std::unique_ptr<Program> make_reference_program(std::vector<ir::Graph> methods, const WeightProvider& weights,
                                                 ThreadPool& pool, OpObserver observer = {});
+// The same with weights that the program keeps.
+std::unique_ptr<Program> make_reference_program(std::vector<ir::Graph> methods,
+                                                std::unique_ptr<const WeightProvider> weights, ThreadPool& pool);
 
 }  // namespace tandem

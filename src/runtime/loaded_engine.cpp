@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
-#include "backends/cpu/execute/program.h"
-#include "backends/qnn/execute/program.h"
+#include "backends/registry/registry.h"
 #include "base/error.h"
 #include "base/guarded.h"
 #include "runtime/chat_session.h"
 
 namespace tandem {
-
-static_assert(static_cast<int>(NpuProfile::kPowerSaver) == static_cast<int>(qnn::PerformanceProfile::kPowerSaver));
 
 namespace {
 
@@ -69,28 +66,11 @@ Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const std::filesystem::
   });
 }
 
-Result<std::unique_ptr<Program>> LoadedEngine::load_program() {
-  const ArtifactHeader& head = artifact_.header();
-  if (head.backend == "cpu") return cpu::load_program(artifact_, pool_);
-  if (head.backend == "qnn") {
-    const NpuEngineOptions& npu = options_.npu;
-    qnn::QnnOptions options;
-    options.libraries = npu.libraries;
-    options.profile = static_cast<qnn::PerformanceProfile>(npu.profile);
-    options.signed_pd = npu.signed_pd;
-    options.shared_buffers = npu.shared_buffers;
-    options.rpc_polling_us = npu.rpc_polling_us;
-    options.log = Log(options_.log, options_.log_level);
-    return qnn::load_program(artifact_, pool_, options);
-  }
-  return unsupported(
-      "the file is for the back end \"{}\" (target {}), and this build has cpu and qnn; use a newer tandem",
-      head.backend, head.target);
-}
-
 Status LoadedEngine::bind(const ProgramMaker& make_program) {
   const ArtifactHeader& head = artifact_.header();
-  TANDEM_ASSIGN(program_, make_program ? make_program(artifact_, pool_) : load_program());
+  const Log log(options_.log, options_.log_level);
+  TANDEM_ASSIGN(program_, make_program ? make_program(artifact_, pool_)
+                                       : load_methods(artifact_, pool_, options_.backend, log));
   TANDEM_ASSIGN(table_, MethodTable::read(*program_, head.model.vocab_size));
   chat_template_error_ = unsupported("the file has no tokenizer, so it cannot chat; give token ids");
   if (!head.text.has_tokenizer) return ok_status();

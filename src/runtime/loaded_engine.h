@@ -60,7 +60,6 @@ class LoadedEngine final : public Engine {
   LoadedEngine(Artifact artifact, const EngineOptions& options)
       : options_(options), artifact_(std::move(artifact)), pool_(options.threads) {}
   Status bind(const ProgramMaker& make_program);
-  Result<std::unique_ptr<Program>> load_program();
   Status compare_checksums();
   template <typename Call>
   auto with_tokenizer(Call&& call) const -> decltype(call());

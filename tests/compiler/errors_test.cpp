@@ -202,10 +202,10 @@ TEST_F(CompileErrors, Targets) {
 
 TEST_F(CompileErrors, OptionsOfNpusAreNotForACpu) {
   const std::pair<const char*, void (*)(CompileOptions&)> cases[] = {
-      {"`emulator`", [](CompileOptions& o) { o.npu.emulator = true; }},
-      {"`unshared`", [](CompileOptions& o) { o.npu.share_weights = false; }},
-      {"`attention`", [](CompileOptions& o) { o.npu.decode_attention = AttentionForm(); }},
-      {"`trace`", [](CompileOptions& o) { o.npu.trace = true; }},
+      {"`emulator`", [](CompileOptions& o) { o.backend["emulator"] = "true"; }},
+      {"`unshared`", [](CompileOptions& o) { o.backend["unshared"] = "true"; }},
+      {"`attention`", [](CompileOptions& o) { o.backend["attention"] = "mha"; }},
+      {"`trace`", [](CompileOptions& o) { o.backend["trace"] = "true"; }},
       {"`calibration.samples`", [](CompileOptions& o) { o.calibration.samples = 2; }},
       {"`calibration.import_encodings`", [](CompileOptions& o) { o.calibration.import_encodings = "e.json"; }},
       {"`calibration.report`", [](CompileOptions& o) { o.calibration.report = "r.html"; }}};

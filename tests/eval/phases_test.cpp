@@ -31,7 +31,7 @@ Result<Measured> measure(const std::filesystem::path& model, const std::vector<P
                          const std::string& libraries = {}) {
   TestedModelOptions options;
   options.engine.threads = 2;
-  options.engine.npu.libraries = libraries;
+  options.engine.backend["qnn-libs"] = libraries;
   options.checkpoint = checkpoint;
   TANDEM_ASSIGN(const PhaseModels models, open_phases(model, phases, options));
   TANDEM_ASSIGN(const Dataset dataset, read_dataset(dataset_options, *models.front(), smallest_context(models)));
@@ -145,16 +145,16 @@ TEST(PhasesOnTheEmulator, AgreeClosely) {
   options.target = "sm8750";
   options.prefill = {8};
   options.context = 64;
-  options.npu.emulator = true;
-  options.npu.trace = true;
-  options.npu.worker = TANDEM_WORKER;
-  options.npu.libraries = (*library)->path();
+  options.backend["emulator"] = "true";
+  options.backend["trace"] = "true";
+  options.backend["qnn-worker"] = TANDEM_WORKER;
+  options.backend["qnn-libs"] = (*library)->path();
   options.threads = 2;
   const auto compiled = compile(test::golden_dir("qwen3"), folder / "a.tdm", options);
   ASSERT_TRUE(compiled.ok()) << compiled.error().message;
   const auto measured = measure(folder / "a.tdm", {Phase::kFloat, Phase::kQdq, Phase::kDevice},
                                 {.ids = write_ids(folder, 42), .window = 30}, {.greedy = 16, .layer_tokens = 20},
-                                test::golden_dir("qwen3"), options.npu.libraries);
+                                test::golden_dir("qwen3"), options.backend["qnn-libs"]);
   ASSERT_TRUE(measured.ok()) << measured.error().message;
   const PhasesReport& report = measured->report;
   for (const PhaseMetrics& metrics : report.phases) {

@@ -50,7 +50,7 @@ WeightMatrix random_matrix(WeightFormat format, const Shape& shape) {
 }
 
 // All of it, in two calls over ranges of panels, with a gap after each token.
-std::vector<float> run_int16(const cpu::KernelTable& kernels, const cpu::PackedMatrix& w, const std::vector<float>& x,
+std::vector<float> run_int16(const cpu::KernelTable& kernels, const PackedMatrix& w, const std::vector<float>& x,
                              int64_t tokens, const float* bias) {
   const int64_t stride = w.padded_cols(), y_stride = w.rows + 3;
   std::vector<int8_t> codes(static_cast<size_t>(2 * tokens * stride));
@@ -81,8 +81,8 @@ TEST(Int16Linear, IsTheProductWithInputsIn16Bits) {
   for (const Shape& shape : {Shape{700, 96, 5}, Shape{20, 70, 200}, Shape{1, 33, 1}, Shape{530, 64, 97}}) {
     for (const WeightFormat format : {WeightFormat::kI8, WeightFormat::kLpbq4}) {
       const WeightMatrix m = random_matrix(format, shape);
-      const cpu::PackedStorage storage = cpu::pack_matrix(m);
-      const cpu::PackedMatrix w = storage.view();
+      const PackedStorage storage = pack_matrix(m);
+      const PackedMatrix w = storage.view();
       std::vector<float> x = normals(shape.tokens * shape.cols, 1.0f, 8);
       for (int64_t t = 0; t < shape.tokens; ++t) x[static_cast<size_t>(t * shape.cols + t % shape.cols)] *= 100.0f;
       const std::vector<float> bias = normals(shape.rows, 1.0f, 9);

@@ -15,7 +15,7 @@ inline std::vector<uint8_t> arranged_values(const cpu::KernelTable& kernels, con
                                             int64_t rows, int64_t cols) {
   std::vector<uint8_t> out;
   const cpu::QuantizedLayout* layout = kernels.quantized_layout(rows);
-  if (layout == nullptr || cols % cpu::kColAlign != 0) return out;
+  if (layout == nullptr || cols % kColAlign != 0) return out;
   for (int64_t first = 0; first < rows; first += layout->group) {
     // Each group in memory of its own, so that writing beyond it is found.
     std::vector<uint8_t> group(static_cast<size_t>(layout->group_bytes(cols)));

@@ -71,25 +71,33 @@ Result<Samples> own_samples(const CompileJob& job, int64_t length) {
 
 }  // namespace
 
-std::string_view calibration_flag_of(const CalibrationOptions& options) {
+std::string_view calibration_text_field_of(const CalibrationOptions& options) {
   const CalibrationOptions usual;
-  if (!options.file.empty()) return "--calib";
-  if (!options.prompt.empty()) return "--calib-prompt";
-  if (options.samples != usual.samples) return "--calib-samples";
-  if (options.length != usual.length) return "--calib-length";
-  if (options.method_given) return "--calib-range";
-  if (!options.import_encodings.empty()) return "--encodings";
-  if (!options.export_encodings.empty()) return "--export-encodings";
+  if (!options.file.empty()) return "`calibration.file`";
+  if (!options.prompt.empty()) return "`calibration.prompt`";
+  if (options.samples != usual.samples) return "`calibration.samples`";
+  if (options.length != usual.length) return "`calibration.length`";
+  return {};
+}
+
+std::string_view encodings_field_of(const CalibrationOptions& options) {
+  if (options.method_given) return "`calibration.range`";
+  if (!options.import_encodings.empty()) return "`calibration.import_encodings`";
+  if (!options.export_encodings.empty()) return "`calibration.export_encodings`";
+  if (!options.report.empty()) return "`calibration.report`";
   return {};
 }
 
 Status check_calibration(const CalibrationOptions& options, const Recipe& recipe, bool is_calibrated) {
   if (!options.file.empty() && !options.prompt.empty()) {
-    return invalid_argument("--calib and --calib-prompt both say what to calibrate with; leave one out");
+    return invalid_argument(
+        "`calibration.file` and `calibration.prompt` both say what to calibrate with; leave one out");
   }
-  const std::string_view flag = calibration_flag_of(options);
-  if (is_calibrated || flag.empty()) return ok_status();
-  return invalid_argument("the recipe {} computes in fp16 and needs no calibration; leave {} out", recipe.name, flag);
+  if (is_calibrated) return ok_status();
+  const std::string_view text = calibration_text_field_of(options);
+  const std::string_view field = text.empty() ? encodings_field_of(options) : text;
+  if (field.empty()) return ok_status();
+  return invalid_argument("the recipe {} computes in fp16 and needs no calibration; leave {} out", recipe.name, field);
 }
 
 Result<Samples> read_calibration_samples(const CompileJob& job) {

@@ -9,9 +9,11 @@ namespace tandem {
 
 Result<std::vector<std::vector<int32_t>>> read_calibration_samples(const CompileJob& job);
 
-// The first of these options that was given and that calibration reads; "" if none was.
-std::string_view calibration_flag_of(const CalibrationOptions& options);
-// Refuses a text from two places, and any text where nothing is calibrated.
+// The first of the options given that say what to calibrate with, and of those that are about static encodings, as
+// messages name them; "" if none was.
+std::string_view calibration_text_field_of(const CalibrationOptions& options);
+std::string_view encodings_field_of(const CalibrationOptions& options);
+// Refuses a text from two places, and all of these options where nothing is calibrated.
 Status check_calibration(const CalibrationOptions& options, const Recipe& recipe, bool is_calibrated);
 
 // What the encodings depend on, of these options: the contents of files too.

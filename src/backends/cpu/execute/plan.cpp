@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/cpu/execute/bind_matrix.h"
+#include "weight_layout/bind_matrix.h"
 #include "backends/cpu/execute/check_ops.h"
 #include "backends/cpu/execute/int16_linear.h"
 #include "base/checked.h"

@@ -6,10 +6,8 @@ set(KERNELS_DIR ${PROJECT_SOURCE_DIR}/src/backends/cpu/kernels)
 add_library(tandem_cpu_kernels STATIC
             ${KERNELS_DIR}/dispatch.cpp
             ${KERNELS_DIR}/linear_int_portable.cpp
-            ${KERNELS_DIR}/pack.cpp
-            ${KERNELS_DIR}/row_table.cpp
             ${KERNELS_DIR}/table_portable.cpp)
-target_link_libraries(tandem_cpu_kernels PUBLIC tandem_options tandem_ir)
+target_link_libraries(tandem_cpu_kernels PUBLIC tandem_options tandem_ir tandem_weight_layout)
 # No contraction of a*b+c: variants of a kernel must round alike, and fused multiply-adds are written where wanted.
 target_compile_options(tandem_cpu_kernels PRIVATE -ffp-contract=off -fno-math-errno)
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "backends/cpu/kernels/packed_matrix.h"
+#include "weight_layout/packed_matrix.h"
 #include "base/dtype.h"
 #include "numerics/fake_quant.h"
 #include "tandem/status.h"

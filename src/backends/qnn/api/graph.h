@@ -15,7 +15,7 @@
 
 #include "backends/qnn/api/binary_info.h"
 #include "backends/qnn/api/context.h"
-#include "backends/qnn/api/estimate.h"
+#include "backends/interface/estimate.h"
 #include "backends/qnn/api/tensor_builder.h"
 #include "tandem/status.h"
 

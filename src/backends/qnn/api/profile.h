@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backends/qnn/api/backend.h"
-#include "backends/qnn/api/estimate.h"
+#include "backends/interface/estimate.h"
 #include "tandem/status.h"
 
 namespace tandem::qnn {

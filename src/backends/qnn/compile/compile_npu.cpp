@@ -9,10 +9,12 @@
 #include "backends/qnn/api/library.h"
 #include "backends/qnn/api/log.h"
 #include "backends/qnn/compile/estimate_html.h"
-#include "backends/qnn/compile/estimate_report.h"
 #include "backends/qnn/compile/graph_variant.h"
+#include "backends/qnn/compile/npu_estimates.h"
+#include "backends/qnn/compile/npu_rules.h"
 #include "backends/qnn/compile/relative_estimates.h"
 #include "backends/qnn/compile/shard_processes.h"
+#include "backends/qnn/compile/shard_source.h"
 #include "backends/qnn/compile/tune_graphs.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -24,7 +26,6 @@
 #include "compiler/segment_writer.h"
 #include "compiler/source_hash.h"
 #include "compiler/stage_timer.h"
-#include "compiler/target_rules.h"
 #include "quant/calibration_report.h"
 
 namespace tandem {
@@ -35,10 +36,27 @@ namespace {
 constexpr uint64_t kWorkerBase = uint64_t{150} << 20;
 constexpr uint64_t kWorkerFactor = 10;
 
+// A graph that names what the CPU looks up: the embedding.
+ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe) {
+  ir::Graph graph;
+  const WeightSource& source = *plan.find_weight("embedding");
+  ir::Tensor table = {.name = source.name,
+                      .role = ir::TensorRole::kWeight,
+                      .shape = {source.rows, source.cols},
+                      .purpose = source.purpose};
+  set_weight_format(table, recipe.spec_for("embedding"));
+  graph.add(std::move(table));
+  return graph;
+}
+
 class NpuCompiler {
  public:
-  explicit NpuCompiler(CompileJob& job)
-      : job_(job), npu_(job.options().npu), pool_(job.options().threads), stages_(job.report()) {}
+  NpuCompiler(CompileJob& job, const NpuOptions& options)
+      : job_(job),
+        npu_(options),
+        target_(npu_target(job.target().name)),
+        pool_(job.options().threads),
+        stages_(job.report()) {}
 
   Status run() {
     const qnn::LogScope scope(job_.options().log);
@@ -77,7 +95,7 @@ class NpuCompiler {
   // ---- Before any work ----
 
   bool shares_weights() const {
-    return job_.target().shares_weights && npu_.share_weights && !npu_.emulator && job_.shapes().size() > 1;
+    return target_.shares_weights && npu_.share_weights && !npu_.emulator && job_.shapes().size() > 1;
   }
 
   Status plan() {
@@ -88,7 +106,7 @@ class NpuCompiler {
     build_id_ = library->build_id();
     form_.shapes = job_.shapes();
     form_.f16 = computes_in_f16(job_.recipe());
-    form_.variant = choose_graph_variant(job_.target(), job_.plan(), job_.recipe(), job_.shapes());
+    form_.variant = choose_graph_variant(target_, job_.plan(), job_.recipe(), job_.shapes());
     TANDEM_TRY(apply_attention_options(npu_.decode_attention, npu_.prefill_attention, job_.shapes(), form_.variant));
     form_.trace = npu_.trace;
     form_.embedding_on_host = embedding_on_host(job_.plan(), job_.recipe());
@@ -101,7 +119,7 @@ class NpuCompiler {
                                    job_.tokenizer_blob(), layout));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
-    if (npu_.estimate && !job_.target().is_simulated) {
+    if (npu_.estimate && !target_.is_simulated) {
       for (const ShardRange& shard : shards_) estimate_bytes_ += shard.estimated_bytes;
     }
     return ok_status();
@@ -130,7 +148,7 @@ class NpuCompiler {
     Json shards = Json::array();
     for (const ShardRange& shard : shards_) shards.push_back(shard.name);
     return str_format("{} {:016x} {} {} {} {} {} shared {} graphs {} trace {} qnn {}", kVersion,
-                      job_.checkpoint().fingerprint(), job_.target().name, job_.recipe().to_json(), dump_json(methods),
+                      job_.checkpoint().fingerprint(), target_.name, job_.recipe().to_json(), dump_json(methods),
                       dump_json(shards), calibration, shares_weights(),
                       npu_.tune_graphs ? "tuned" : form_.variant.to_json(), npu_.trace, libraries_);
   }
@@ -176,7 +194,7 @@ class NpuCompiler {
   Status write_page() const {
     const std::filesystem::path& path = job_.options().calibration.report;
     if (path.empty()) return ok_status();
-    const std::string title = str_format("{} for {}", job_.checkpoint().name(), job_.target().name);
+    const std::string title = str_format("{} for {}", job_.checkpoint().name(), target_.name);
     return write_file_atomically(path, calibration_report_html(encodings_, title, page_));
   }
 
@@ -187,7 +205,7 @@ class NpuCompiler {
     WorkerTask task = make_task(work, 0);
     task.job.shard = {"layers.0-0", 0, 1, false, 0};
     TANDEM_ASSIGN(task.job.source, hash_shard_source(job_.weights(), job_.plan(), task.job.shard));
-    return on_relative(std::move(task), estimated_as(job_.target()), job_.target().vtcm_mb);
+    return on_relative(std::move(task), estimated_as(target_), target_.vtcm_mb);
   }
 
   Status tune(WorkFolder& work) {
@@ -246,7 +264,7 @@ class NpuCompiler {
     options.worker = worker_;
     options.folder = work.folder();
     options.progress = [&](const std::string& shard, const std::string& stage) { tell(shard + ": " + stage); };
-    return tandem::run_tasks(tasks, job_.options(), std::move(options), done);
+    return tandem::run_tasks(tasks, npu_, job_.options(), std::move(options), done);
   }
 
   WorkerTask make_task(const WorkFolder& work, size_t shard) const {
@@ -262,9 +280,9 @@ class NpuCompiler {
     job.methods = form_;
     job.shard = shards_[shard];
     job.source = sources_[shard];
-    job.soc_model = job_.target().soc_model;
-    job.arch = job_.target().arch;
-    job.vtcm_mb = job_.target().vtcm_mb;
+    job.soc_model = target_.soc_model;
+    job.arch = target_.arch;
+    job.vtcm_mb = target_.vtcm_mb;
     job.weight_sharing = shares_weights();
     job.estimate = estimates_itself();
     job.libraries = libraries_;
@@ -275,10 +293,10 @@ class NpuCompiler {
   // ---- Estimates ----
 
   // Compiling a shard gives its estimate too.
-  bool estimates_itself() const { return npu_.estimate && job_.target().is_simulated; }
+  bool estimates_itself() const { return npu_.estimate && target_.is_simulated; }
 
   Status finish_estimates(WorkFolder& work) {
-    const Target& simulated = estimated_as(job_.target());
+    const NpuTarget& simulated = estimated_as(target_);
     std::vector<ShardResult> results = results_;
     if (!estimates_itself()) {
       stages_.begin("estimates");
@@ -292,11 +310,11 @@ class NpuCompiler {
         });
       };
       TANDEM_ASSIGN(RelativeEstimates relative,
-                    estimate_on_relative(simulated, job_.target().vtcm_mb, tasks, work, run));
+                    estimate_on_relative(simulated, target_.vtcm_mb, tasks, work, run));
       results = std::move(relative.results);
       job_.report().segments_reused += relative.reused;
     }
-    TANDEM_ASSIGN(job_.report().estimates, make_estimate_report(job_.target(), simulated, job_.target().vtcm_mb,
+    TANDEM_ASSIGN(job_.report().estimates, make_estimate_report(target_, simulated, target_.vtcm_mb,
                                                                 job_.shapes(), shards_, results));
     page_.sections = estimate_html(*job_.report().estimates);
     TANDEM_TRY(write_page());
@@ -312,9 +330,9 @@ class NpuCompiler {
   ArtifactHeader make_header() const {
     ArtifactHeader head = job_.make_header(file_);
     head.methods = methods_;
-    head.device.soc_model = job_.target().soc_model;
-    head.device.arch = job_.target().arch;
-    head.device.vtcm_mb = job_.target().vtcm_mb;
+    head.device.soc_model = target_.soc_model;
+    head.device.arch = target_.arch;
+    head.device.vtcm_mb = target_.vtcm_mb;
     head.device.weight_shared = shares_weights();
     for (const ShardRange& range : shards_) {
       Shard shard;
@@ -363,6 +381,7 @@ class NpuCompiler {
 
   CompileJob& job_;
   const NpuOptions& npu_;
+  const NpuTarget& target_;
   ThreadPool pool_;
   StageTimer stages_;
   std::filesystem::path worker_;
@@ -387,6 +406,6 @@ class NpuCompiler {
 
 }  // namespace
 
-Status compile_for_npu(CompileJob& job) { return NpuCompiler(job).run(); }
+Status compile_for_npu(CompileJob& job, const NpuOptions& options) { return NpuCompiler(job, options).run(); }
 
 }  // namespace tandem

@@ -29,7 +29,7 @@ std::string time_by_shard(const EstimateReport& report) {
   }
   std::vector<SvgBar> bars;
   for (const MethodEstimate* method : all_methods(report)) {
-    const qnn::Estimate& e = method->total;
+    const Estimate& e = method->total;
     SvgBar bar{method->name, std::vector<double>(shards.size()), str_format("{:.2f} ms", milliseconds(e.us)),
                milliseconds(e.us_lower), milliseconds(e.us_upper)};
     for (const auto& shard : method->shards) {
@@ -46,7 +46,7 @@ std::string traffic_by_kind(const EstimateReport& report) {
                                           "outputs written"};
   std::vector<SvgBar> bars;
   for (const MethodEstimate* method : all_methods(report)) {
-    const qnn::Estimate& e = method->total;
+    const Estimate& e = method->total;
     SvgBar bar;
     bar.label = method->name;
     for (const uint64_t bytes : {e.ddr_read_bytes, e.fill_bytes, e.spill_bytes, e.ddr_write_bytes}) {
@@ -64,7 +64,7 @@ void write_table(std::string& out, const EstimateReport& report) {
       "<th>spilled</th><th>filled</th><th>of the streaming rate</th><th class=\"n\">without a cost</th></tr></thead>";
   out += "<tbody>\n";
   for (const MethodEstimate* method : all_methods(report)) {
-    const qnn::Estimate& e = method->total;
+    const Estimate& e = method->total;
     append_format(
         out,
         "<tr><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td><td>{:.1f}</td><td>{:.1f}</td>"

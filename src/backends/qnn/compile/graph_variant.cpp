@@ -32,7 +32,7 @@ double bytes_per_weight(WeightFormat format) {
   return 2.0;
 }
 
-int choose_weight_tile(const Target& target, const ModelPlan& plan, const Recipe& recipe) {
+int choose_weight_tile(const NpuTarget& target, const ModelPlan& plan, const Recipe& recipe) {
   double longest = 0.0;  // Bytes of an output channel.
   for (const WeightSource& weight : plan.weights) {
     if (weight.purpose.layer < 0) continue;
@@ -91,7 +91,7 @@ Result<GraphVariant> GraphVariant::from_json(std::string_view text) {
   return variant;
 }
 
-GraphVariant choose_graph_variant(const Target& target, const ModelPlan& plan, const Recipe& recipe,
+GraphVariant choose_graph_variant(const NpuTarget& target, const ModelPlan& plan, const Recipe& recipe,
                                   std::span<const MethodShape> methods) {
   GraphVariant variant;
   variant.weight_tile_channels = choose_weight_tile(target, plan, recipe);

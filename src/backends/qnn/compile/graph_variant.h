@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "compiler/passes/attention_form.h"
-#include "compiler/targets.h"
+#include "backends/qnn/compile/npu_targets.h"
 #include "models/builder.h"
 #include "models/model_plan.h"
 #include "quant/recipe.h"
@@ -29,7 +29,7 @@ struct GraphVariant {
   static Result<GraphVariant> from_json(std::string_view text);
 };
 
-GraphVariant choose_graph_variant(const Target& target, const ModelPlan& plan, const Recipe& recipe,
+GraphVariant choose_graph_variant(const NpuTarget& target, const ModelPlan& plan, const Recipe& recipe,
                                   std::span<const MethodShape> methods);
 
 // "attention gqa+kv (decode), sha+k (prefill_128); weights by 256 channels"

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-WorkerTask on_relative(WorkerTask task, const Target& relative, int vtcm_mb) {
+WorkerTask on_relative(WorkerTask task, const NpuTarget& relative, int vtcm_mb) {
   task.label = str_format("{} on {}", task.job.shard.name, relative.name);
   task.job.soc_model = relative.soc_model;
   task.job.arch = relative.arch;
@@ -22,7 +22,7 @@ bool has_estimates(const ShardResult& result) {
   return std::ranges::all_of(result.graphs, [](const auto& graph) { return graph.estimate.has_value(); });
 }
 
-Result<RelativeEstimates> estimate_on_relative(const Target& relative, int vtcm_mb,
+Result<RelativeEstimates> estimate_on_relative(const NpuTarget& relative, int vtcm_mb,
                                                const std::vector<WorkerTask>& shards, WorkFolder& work,
                                                const TaskRunner& run) {
   RelativeEstimates estimates;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/qnn/compile/shard_processes.h"
-#include "compiler/targets.h"
+#include "backends/qnn/compile/npu_targets.h"
 #include "compiler/work_folder.h"
 
 namespace tandem {
@@ -18,7 +18,7 @@ using TaskRunner = std::function<Status(const std::vector<WorkerTask>& tasks, co
 bool has_estimates(const ShardResult& result);
 
 // The same task for another chip, for its estimate alone.
-WorkerTask on_relative(WorkerTask task, const Target& relative, int vtcm_mb);
+WorkerTask on_relative(WorkerTask task, const NpuTarget& relative, int vtcm_mb);
 
 struct RelativeEstimates {
   std::vector<ShardResult> results;  // Of the shards.
@@ -26,7 +26,7 @@ struct RelativeEstimates {
 };
 // `shards` are the tasks that the shards themselves were compiled by. What is finished is noted in `work`, so that a
 // compile that was stopped goes on behind it.
-Result<RelativeEstimates> estimate_on_relative(const Target& relative, int vtcm_mb,
+Result<RelativeEstimates> estimate_on_relative(const NpuTarget& relative, int vtcm_mb,
                                                const std::vector<WorkerTask>& shards, WorkFolder& work,
                                                const TaskRunner& run);
 

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/guarded.h"
-#include "compiler/source_hash.h"
+#include "backends/qnn/compile/shard_source.h"
 #include "weights/checkpoint_weights.h"
 #include "weights/sliced_weights.h"
 

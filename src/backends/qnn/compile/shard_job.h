@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/qnn/api/estimate.h"
+#include "backends/interface/estimate.h"
 #include "backends/qnn/compile/graph_variant.h"
 #include "backends/qnn/compile/shard_plan.h"
 #include "compiler/passes/passes.h"
@@ -64,7 +64,7 @@ struct ShardResult {
     uint64_t nodes = 0;
     double build_seconds = 0.0;
     double finalize_seconds = 0.0;
-    std::optional<qnn::Estimate> estimate = {};
+    std::optional<Estimate> estimate = {};
   };
   uint64_t size = 0;
   uint64_t hash = 0;

@@ -57,16 +57,16 @@ class Fields {
   std::string missing_;
 };
 
-Json estimate_json(const qnn::Estimate& e) {
+Json estimate_json(const Estimate& e) {
   Json json = {{"uncosted_ops", e.uncosted_ops}};
-  for (const auto& [name, member] : qnn::kEstimateFields) json[name] = e.*member;
+  for (const auto& [name, member] : kEstimateFields) json[name] = e.*member;
   return json;
 }
 
-Result<qnn::Estimate> read_estimate(const Json& json) {
-  qnn::Estimate e;
+Result<Estimate> read_estimate(const Json& json) {
+  Estimate e;
   Fields fields(json);
-  for (const auto& [name, member] : qnn::kEstimateFields) fields.read(name, e.*member);
+  for (const auto& [name, member] : kEstimateFields) fields.read(name, e.*member);
   if (const Json* ops = fields.list("uncosted_ops")) {
     for (const Json& op : *ops) {
       if (!op.is_string()) return corrupt("an op without a cost has no name");
@@ -76,7 +76,7 @@ Result<qnn::Estimate> read_estimate(const Json& json) {
   TANDEM_TRY(fields.status());
   // What is added up later must not overflow, and figures hold no more.
   constexpr uint64_t kMost = uint64_t{1} << 53;
-  for (const auto& [name, member] : qnn::kEstimateFields) {
+  for (const auto& [name, member] : kEstimateFields) {
     if (e.*member > kMost) return corrupt("an estimate of {} is not possible", e.*member);
   }
   return e;

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "compiler/targets.h"
+#include "backends/qnn/compile/npu_targets.h"
 #include "ir/verifier.h"
 
 namespace tandem {

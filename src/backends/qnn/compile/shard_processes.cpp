@@ -290,9 +290,9 @@ Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptio
                      [&](size_t task, const ShardResult& result) { return done(order[task], result); });
 }
 
-Status run_tasks(std::vector<WorkerTask> tasks, const CompileOptions& compile, WorkerOptions options,
+Status run_tasks(std::vector<WorkerTask> tasks, const NpuOptions& npu, const CompileOptions& compile,
+                 WorkerOptions options,
                  const std::function<Status(size_t task, const ShardResult& result)>& done) {
-  const NpuOptions& npu = compile.npu;
   options.stop = compile.stop;
   options.log = compile.log;
   options.memory = npu.memory != 0 ? npu.memory : std::min(kDefaultNpuMemory, machine_memory() / 10 * 8);

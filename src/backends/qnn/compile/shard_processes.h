@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/qnn/compile/npu_options.h"
 #include "backends/qnn/compile/shard_job.h"
 #include "base/log.h"
 #include "base/progress.h"
@@ -43,7 +44,8 @@ Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptio
                          const std::function<Status(size_t task, const ShardResult& result)>& done);
 
 // The same with as many workers and threads as the options and this machine allow.
-Status run_tasks(std::vector<WorkerTask> tasks, const CompileOptions& compile, WorkerOptions options,
+Status run_tasks(std::vector<WorkerTask> tasks, const NpuOptions& npu, const CompileOptions& compile,
+                 WorkerOptions options,
                  const std::function<Status(size_t task, const ShardResult& result)>& done);
 
 // The worker beside the program that runs, or the one that was given; an error says how to get it.

@@ -123,7 +123,7 @@ void QnnExecutionContext::look_up(const LoadedMethod& method, const Bindings& bi
     const uint64_t row_bytes = dtype_bytes(output.dtype, static_cast<size_t>(cols));
     const auto one_row = [&](int64_t row, int thread) {
       float* const values = rows_.data() + row_width_ * static_cast<size_t>(thread);
-      std::visit([&](const auto& rows) { cpu::unpack_row(rows, tokens[row], values); }, table);
+      std::visit([&](const auto& rows) { unpack_row(rows, tokens[row], values); }, table);
       ir::encode_row(output.dtype, output.encoding, values, cols, to + row_bytes * static_cast<uint64_t>(row));
     };
     // A single row is done before a second thread would be awake.
@@ -139,7 +139,7 @@ void QnnExecutionContext::rescore(const LoadedMethod& method, const Bindings& bi
   const ir::Graph& graph = *method.plan.graph;
   for (size_t i = 0; i < method.plan.rescores.size(); ++i) {
     const HostRescore& rescore = method.plan.rescores[i];
-    const cpu::RowTable& table = method.rescored_tables[i];
+    const RowTable& table = method.rescored_tables[i];
     const ir::Tensor &x = graph.at(rescore.x.tensor), &logits = graph.at(rescore.logits.tensor);
     const uint64_t x_bytes = dtype_bytes(x.dtype, static_cast<size_t>(table.cols));
     const float factor = rescore.attributes.factor, softcap = rescore.attributes.softcap;
@@ -152,9 +152,9 @@ void QnnExecutionContext::rescore(const LoadedMethod& method, const Bindings& bi
                      table.cols, scratch.x.data());
       scratch.input.set(scratch.x.data(), table.cols);
       auto* const codes = reinterpret_cast<uint16_t*>(address_of(rescore.logits, bindings)) + row * table.rows;
-      cpu::find_largest(codes, table.rows, rescore.attributes.candidates, scratch.search, scratch.candidates.data());
+      find_largest(codes, table.rows, rescore.attributes.candidates, scratch.search, scratch.candidates.data());
       for (const int32_t token : scratch.candidates) {
-        float logit = cpu::multiply_row(table, token, scratch.input) * factor;
+        float logit = multiply_row(table, token, scratch.input) * factor;
         if (softcap > 0.0f) logit = softcap * std::tanh(logit / softcap);
         ir::encode_row(logits.dtype, logits.encoding, &logit, 1, codes + token);
       }

@@ -30,7 +30,7 @@ class QnnExecutionContext final : public ExecutionContext {
 
   struct RescoreScratch {
     std::vector<float> x;
-    cpu::RescoreInput input;
+    RescoreInput input;
     std::vector<uint64_t> search;
     std::vector<int32_t> candidates;
   };

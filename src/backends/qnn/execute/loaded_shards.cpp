@@ -4,7 +4,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "backends/cpu/execute/bind_matrix.h"
+#include "weight_layout/bind_matrix.h"
 #include "backends/qnn/execute/preflight.h"
 #include "base/error.h"
 
@@ -66,16 +66,16 @@ Result<LoadedMethod> plan(const Artifact& artifact, const ir::Graph& graph,
   for (const HostLookup& lookup : method.plan.lookups) {
     TANDEM_ASSIGN(const WeightEntry* const entry, find_table(artifact, graph, lookup.table));
     if (entry->layout == WeightLayout::kRows) {
-      TANDEM_ASSIGN(const cpu::RowTable table, cpu::bind_row_table(*entry, artifact));
+      TANDEM_ASSIGN(const RowTable table, bind_row_table(*entry, artifact));
       method.tables.emplace_back(table);
     } else {
-      TANDEM_ASSIGN(const cpu::PackedMatrix table, cpu::bind_matrix(*entry, artifact));
+      TANDEM_ASSIGN(const PackedMatrix table, bind_matrix(*entry, artifact));
       method.tables.emplace_back(table);
     }
   }
   for (const HostRescore& rescore : method.plan.rescores) {
     TANDEM_ASSIGN(const WeightEntry* const entry, find_table(artifact, graph, rescore.table));
-    TANDEM_ASSIGN(const cpu::RowTable table, cpu::bind_row_table(*entry, artifact));
+    TANDEM_ASSIGN(const RowTable table, bind_row_table(*entry, artifact));
     method.rescored_tables.push_back(table);
   }
   return method;

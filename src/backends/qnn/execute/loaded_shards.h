@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "artifact/reader.h"
-#include "backends/cpu/kernels/packed_matrix.h"
-#include "backends/cpu/kernels/row_table.h"
+#include "weight_layout/packed_matrix.h"
+#include "weight_layout/row_table.h"
 #include "backends/qnn/api/graph.h"
 #include "backends/qnn/api/log.h"
 #include "backends/qnn/api/power.h"
@@ -27,12 +27,12 @@ struct LoadedShard {
 };
 
 // In the mapped file.
-using HostTable = std::variant<cpu::PackedMatrix, cpu::RowTable>;
+using HostTable = std::variant<PackedMatrix, RowTable>;
 
 struct LoadedMethod {
   MethodPlan plan;
   std::vector<HostTable> tables;               // Of plan.lookups.
-  std::vector<cpu::RowTable> rescored_tables;  // Of plan.rescores.
+  std::vector<RowTable> rescored_tables;  // Of plan.rescores.
 };
 
 struct LoadedShards {

@@ -18,6 +18,7 @@
 #include "backends/qnn/execute/platform.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
+#include "tandem/backend_options.h"
 #include "tandem/status.h"
 
 namespace tandem::qnn {
@@ -31,6 +32,9 @@ struct QnnOptions {
   uint32_t rpc_polling_us = kMaxRpcPollingUs;  // 0: off.
   Log log = {};                                // Of the program and of its contexts.
 };
+
+// From the back end's options by name (docs/targets.md).
+Result<QnnOptions> parse_qnn_options(const BackendOptions& options);
 
 // The artifact and the pool must outlive the program. Before a binary is given to the library, its checksum, the
 // library's version, the chip and the memory are checked (preflight.h), and what the binary takes and gives is compared

@@ -72,7 +72,7 @@ TEST(Emulator, ShardsAndModesGiveTheSameTokens) {
     for (const int shards : {1, 3}) {
       SCOPED_TRACE(std::to_string(shards) + (prefill.empty() ? " shards, kv" : " shards, hybrid"));
       CompileOptions options = test::npu_options("w8", prefill);
-      options.npu.shards = shards;
+      options.backend["shards"] = std::to_string(shards);
       const auto report = test::must_compile(checkpoint, folder / "x.tdm", options);
       EXPECT_EQ(report.shards.size(), static_cast<size_t>(shards));
       const auto engine = test::load_npu(folder / "x.tdm");
@@ -146,8 +146,8 @@ TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
   for (const AttentionForm& form : all_attention_forms()) {
     const std::string name = attention_form_name(form);
     CompileOptions options = test::npu_options("w8");
-    options.npu.decode_attention = options.npu.prefill_attention = form;
-    options.npu.shards = 2;
+    options.backend["attention"] = attention_form_name(form);
+    options.backend["shards"] = "2";
     options.prefill = {32};
     test::must_compile(checkpoint, folder / "x.tdm", options);
     const auto got = test::device_logits(folder / "x.tdm", prompt);
@@ -175,7 +175,7 @@ TEST(Emulator, TheBestLogitsAreRescored) {
       CompileOptions options = test::npu_options("w8");
       options.head = WeightSpec();
       options.rescore = rescore;
-      options.npu.shards = 2;
+      options.backend["shards"] = "2";
       test::must_compile(checkpoint, folder / "x.tdm", options);
       const auto artifact = Artifact::open(folder / "x.tdm");
       ASSERT_TRUE(artifact.ok());
@@ -205,8 +205,8 @@ TEST(Emulator, TracesAreOutputsOfTheFile) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;
   CompileOptions options = test::npu_options("w8");
-  options.npu.trace = true;
-  options.npu.shards = 2;
+  options.backend["trace"] = "true";
+  options.backend["shards"] = "2";
   test::must_compile(test::golden_dir("qwen3"), folder / "x.tdm", options);
   const auto artifact = Artifact::open(folder / "x.tdm");
   ASSERT_TRUE(artifact.ok());
@@ -248,7 +248,7 @@ TEST(Device, SharedWeightsAreThereOnce) {
   const TempFolder folder;
   CompileOptions options = test::npu_options("w4", {32});
   options.context = 512;
-  options.npu.emulator = false;
+  options.backend["emulator"] = "false";
   const auto hybrid = test::must_compile(test::demo_dir(), folder / "hybrid.tdm", options);
   options.prefill = {};
   const auto kv = test::must_compile(test::demo_dir(), folder / "kv.tdm", options);

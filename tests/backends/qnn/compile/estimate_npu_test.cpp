@@ -17,10 +17,10 @@ class NpuEstimate : public testing::Test {
   static CompileOptions options(const char* target) {
     CompileOptions options = test::npu_options("w8");
     options.target = target;
-    options.npu.emulator = false;
-    options.npu.estimate = true;
-    options.npu.shards = 2;
-    options.npu.jobs = 1;
+    options.backend["emulator"] = "false";
+    options.backend["estimate"] = "true";
+    options.backend["shards"] = "2";
+    options.backend["jobs"] = "1";
     return options;
   }
   Json json() const {
@@ -66,8 +66,8 @@ void expect_sensible(const EstimateReport& report) {
 TEST_F(NpuEstimate, OfTheChipItselfComesWithTheCompile) {
   TANDEM_NEEDS_QNN();
   CompileOptions with = options("sa8255");
-  with.npu.estimate_json = folder_ / "estimate.json";
-  with.npu.worker = counting_worker();
+  with.backend["estimate-json"] = folder_ / "estimate.json";
+  with.backend["qnn-worker"] = counting_worker();
   with.calibration.report = folder_ / "page.html";
   const auto report = test::must_compile(checkpoint_, output_, with);
   EXPECT_EQ(started(), 2u) << "a shard is compiled once";
@@ -82,7 +82,7 @@ TEST_F(NpuEstimate, OfTheChipItselfComesWithTheCompile) {
 
   // Without: the same binaries to the byte, and no figures.
   CompileOptions without = options("sa8255");
-  without.npu.estimate = false;
+  without.backend["estimate"] = "false";
   const auto plain = test::must_compile(checkpoint_, folder_ / "plain.tdm", without);
   EXPECT_FALSE(plain.estimates.has_value());
   const ArtifactHeader a = head_of(output_), b = head_of(folder_ / "plain.tdm");
@@ -102,7 +102,7 @@ TEST_F(NpuEstimate, OfTheChipItselfComesWithTheCompile) {
 TEST_F(NpuEstimate, OfARelativeCompilesTheShardsAgain) {
   TANDEM_NEEDS_QNN();
   CompileOptions with = options("sm8750");
-  with.npu.worker = counting_worker();
+  with.backend["qnn-worker"] = counting_worker();
   std::vector<std::string> told;
   with.progress = [&](const Progress& progress) {
     told.push_back(progress.stage);
@@ -125,15 +125,14 @@ TEST_F(NpuEstimate, WhatIsFinishedIsNotLost) {
   TANDEM_NEEDS_QNN();
   CompileOptions crashing = options("sm8750");
   // Both shards, and the first of the relative: the fourth process crashes.
-  crashing.npu.worker =
-      counting_worker("[ \"$(wc -l < " + (folder_ / "count").string() + " 2>/dev/null)\" = 3 ] && kill -SEGV $$\n");
+  crashing.backend["qnn-worker"] = counting_worker("[ \"$(wc -l < " + (folder_ / "count").string() + " 2>/dev/null)\" = 3 ] && kill -SEGV $$\n");
   const auto failed = compile(checkpoint_, output_, crashing);
   ASSERT_FALSE(failed.ok());
   EXPECT_HAS(failed.error().message, "on sa8797");
   EXPECT_FALSE(fs::exists(output_));
   EXPECT_EQ(started(), 3u);
   CompileOptions again = options("sm8750");
-  again.npu.worker = counting_worker();
+  again.backend["qnn-worker"] = counting_worker();
   const auto report = test::must_compile(checkpoint_, output_, again);
   EXPECT_EQ(started(), 4u) << "one is left";
   EXPECT_EQ(report.segments_reused, 4u) << "the encodings, two shards and one estimate";
@@ -145,12 +144,12 @@ TEST_F(NpuEstimate, WhatIsFinishedIsNotLost) {
 TEST_F(NpuEstimate, AnEarlierRunNeedNotHaveAskedForIt) {
   TANDEM_NEEDS_QNN();
   CompileOptions crashing = options("sa8255");
-  crashing.npu.estimate = false;
-  crashing.npu.worker = counting_worker("[ -e " + (folder_ / "count").string() + " ] && kill -SEGV $$\n");
+  crashing.backend["estimate"] = "false";
+  crashing.backend["qnn-worker"] = counting_worker("[ -e " + (folder_ / "count").string() + " ] && kill -SEGV $$\n");
   ASSERT_FALSE(compile(checkpoint_, output_, crashing).ok());
   EXPECT_EQ(started(), 1u);
   CompileOptions with = options("sa8255");
-  with.npu.worker = counting_worker();
+  with.backend["qnn-worker"] = counting_worker();
   const auto report = test::must_compile(checkpoint_, output_, with);
   EXPECT_EQ(started(), 3u) << "both";
   EXPECT_TRUE(report.estimates.has_value());
@@ -186,8 +185,8 @@ TEST_F(NpuEstimate, TheJsonReplacesNothingOfOthers) {
   test::write_file(folder_ / "mine.json", std::string_view("{\"notes\": 1}"));
   const auto error_of = [&](const fs::path& path) {
     CompileOptions with = options("sa8255");
-    with.npu.estimate_json = path;
-    with.npu.worker = "/nonexistent/worker";
+    with.backend["estimate-json"] = path;
+    with.backend["qnn-worker"] = "/nonexistent/worker";
     const auto report = compile(checkpoint_, output_, with);
     EXPECT_FALSE(report.ok());
     return report.ok() ? std::string() : report.error().message;

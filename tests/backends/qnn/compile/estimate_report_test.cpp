@@ -1,5 +1,5 @@
 // Estimates added up over shards and over a prompt's calls, with made-up numbers; what is written and read back.
-#include "backends/qnn/compile/estimate_report.h"
+#include "compiler/estimate_report.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "backends/qnn/compile/estimate_html.h"
+#include "backends/qnn/compile/npu_estimates.h"
 #include "backends/qnn/compile/npu_support.h"
 #include "quant/svg_bars.h"
 
@@ -17,7 +18,7 @@ using test::TempFolder;
 
 constexpr uint64_t kMega = 1'000'000;
 
-qnn::Estimate estimate(uint64_t us, uint64_t read, std::vector<std::string> uncosted = {}) {
+Estimate estimate(uint64_t us, uint64_t read, std::vector<std::string> uncosted = {}) {
   return {us, us - us / 10, us + us / 5, read, 3, 20, 30, std::move(uncosted)};
 }
 
@@ -27,7 +28,7 @@ const std::vector<ShardRange> kShards = {
 
 std::vector<ShardResult> sample_results() {
   std::vector<ShardResult> results(3);
-  const auto add = [](ShardResult& result, std::string name, qnn::Estimate e) {
+  const auto add = [](ShardResult& result, std::string name, Estimate e) {
     ShardResult::GraphResult graph;
     graph.name = std::move(name);
     graph.estimate = std::move(e);
@@ -45,7 +46,7 @@ std::vector<ShardResult> sample_results() {
 }
 
 EstimateReport sample_report(const char* target = "sa8255") {
-  const Target& compiled = **find_target(target);
+  const NpuTarget& compiled = npu_target(target);
   auto report = make_estimate_report(compiled, estimated_as(compiled), 8, kShapes, kShards, sample_results());
   EXPECT_TRUE(report.ok()) << report.error().message;
   return report.ok() ? *std::move(report) : EstimateReport{};
@@ -56,7 +57,7 @@ TEST(EstimateReport, AddsUpShards) {
   ASSERT_EQ(report.methods.size(), 3u);
   EXPECT_EQ(report.methods[0].name, "decode");
   EXPECT_EQ(report.methods[2].tokens, 128);
-  const qnn::Estimate& decode = report.methods[0].total;
+  const Estimate& decode = report.methods[0].total;
   EXPECT_EQ(decode.us, 210u);
   EXPECT_EQ(decode.us_lower, 90u + 99u);
   EXPECT_EQ(decode.us_upper, 120u + 132u);
@@ -111,11 +112,11 @@ TEST(EstimateReport, TheStreamingRateIsTheHeadsOrTheArchitectures) {
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 45.6e3);
   report.lm_head.total = estimate(10, 600'000);  // 60 GB/s, but too small to say anything.
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 45.6e3);
-  report.arch = 81;
+  report.arch_bytes_per_us = measured_streaming_rate(81);
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 67.7e3);
-  report.arch = 68;
+  report.arch_bytes_per_us = measured_streaming_rate(68);
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 44.6e3);
-  EXPECT_DOUBLE_EQ(report.share_of_streaming_rate(qnn::Estimate{}), 0.0);
+  EXPECT_DOUBLE_EQ(report.share_of_streaming_rate(Estimate{}), 0.0);
 }
 
 TEST(EstimateReport, SaysWhoWasSimulated) {
@@ -133,7 +134,7 @@ TEST(EstimateReport, SaysWhoWasSimulated) {
 }
 
 TEST(EstimateReport, AGraphWithoutAnEstimateIsAnError) {
-  const Target& target = **find_target("sa8255");
+  const NpuTarget& target = npu_target("sa8255");
   std::vector<ShardResult> results = sample_results();
   results[1].graphs[1].estimate.reset();
   auto report = make_estimate_report(target, target, 8, kShapes, kShards, results);
@@ -198,7 +199,7 @@ TEST(EstimateReport, ComesBackFromFigures) {
   ASSERT_EQ(stored->methods.size(), 4u);
   EXPECT_EQ(stored->methods[0].name, "decode");
   EXPECT_EQ(stored->methods[0].uncosted_ops, 3u);
-  qnn::Estimate decode = report.methods[0].total;
+  Estimate decode = report.methods[0].total;
   decode.uncosted_ops.clear();
   EXPECT_EQ(stored->methods[0].estimate, decode);
   EXPECT_EQ(stored->methods[3].name, "head");
@@ -228,7 +229,7 @@ TEST(EstimateReport, FiguresThatNobodyWroteArePassedOver) {
                                                           {"estimate.first_token_us.8", infinity}});
   ASSERT_TRUE(stored.has_value());
   ASSERT_EQ(stored->methods.size(), 1u);
-  EXPECT_EQ(stored->methods[0].estimate, qnn::Estimate{});
+  EXPECT_EQ(stored->methods[0].estimate, Estimate{});
   EXPECT_TRUE(stored->first_token_us.empty());
   EXPECT_EQ(stored->tokens_per_second, 0.0);
   EXPECT_EQ(stored->bytes_per_token, 0u);

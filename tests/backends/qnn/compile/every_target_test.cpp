@@ -4,7 +4,7 @@
 
 #include "backends/qnn/api/binary_info.h"
 #include "backends/qnn/compile/npu_support.h"
-#include "compiler/targets.h"
+#include "backends/qnn/compile/npu_targets.h"
 
 namespace tandem {
 namespace every_target_test {
@@ -12,13 +12,12 @@ namespace every_target_test {
 TEST(EveryTarget, CompilesForTheArchitectureOfItsRow) {
   TANDEM_NEEDS_QNN();
   const test::TempFolder folder;
-  for (const Target& target : targets()) {
-    if (!target.is_npu()) continue;
+  for (const NpuTarget& target : npu_targets()) {
     SCOPED_TRACE(target.name);
     CompileOptions options = test::npu_options("w8", {});
     options.target = target.name;
     options.calibration.samples = 1;
-    options.npu.shards = 1;
+    options.backend["shards"] = "1";
     test::must_compile(test::golden_dir("qwen3"), folder / "x.tdm", options);
     auto artifact = Artifact::open(folder / "x.tdm");
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;

@@ -25,7 +25,7 @@ TEST(FormsOnV69, ComputeTheSame) {
   for (const AttentionForm& form : all_attention_forms()) {
     CompileOptions options = test::npu_options("w4", {});
     options.target = target;
-    options.npu.decode_attention = form;
+    options.backend["attention"] = attention_form_name(form);
     test::must_compile(checkpoint, folder / "x.tdm", options);
     const auto qdq = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kQdq, prompt);
     const double db = test::sqnr_db(qdq, test::device_logits(folder / "x.tdm", prompt));

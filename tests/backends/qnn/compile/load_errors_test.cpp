@@ -19,7 +19,7 @@ class NpuLoad : public testing::Test {
     if (!qnn::test::qnn_library().ok()) return;
     folder_ = new TempFolder;
     CompileOptions options = test::npu_options("w8");
-    options.npu.shards = 2;
+    options.backend["shards"] = "2";
     test::must_compile(test::golden_dir("qwen3"), file(), options);
   }
   static void TearDownTestSuite() {
@@ -136,7 +136,7 @@ TEST_F(NpuLoad, ShardsThatDoNotBelongTogether) {
 TEST_F(NpuLoad, WithoutTheLibrary) {
   TANDEM_NEEDS_QNN();
   EngineOptions options = test::npu_engine_options();
-  options.npu.libraries = "/nonexistent";
+  options.backend["qnn-libs"] = "/nonexistent";
   const std::string message = error_of(file(), options);
   EXPECT_HAS(message, "/nonexistent");
   EXPECT_HAS(message, "make qnn");

@@ -89,9 +89,9 @@ inline CompileOptions npu_options(const std::string& recipe = "w8", std::vector<
   options.context = 64;
   options.recipe = parse_recipe(recipe);
   options.threads = 2;
-  options.npu.emulator = true;
-  options.npu.worker = TANDEM_WORKER;
-  if (qnn::test::qnn_library().ok()) options.npu.libraries = libraries();
+  options.backend["emulator"] = "true";
+  options.backend["qnn-worker"] = TANDEM_WORKER;
+  if (qnn::test::qnn_library().ok()) options.backend["qnn-libs"] = libraries();
   return options;
 }
 
@@ -105,7 +105,7 @@ inline CompileReport must_compile(const std::filesystem::path& checkpoint, const
 inline EngineOptions npu_engine_options() {
   EngineOptions options;
   options.threads = 2;
-  if (qnn::test::qnn_library().ok()) options.npu.libraries = libraries();
+  if (qnn::test::qnn_library().ok()) options.backend["qnn-libs"] = libraries();
   return options;
 }
 

@@ -18,8 +18,8 @@ class NpuResume : public testing::Test {
  protected:
   CompileOptions options() const {
     CompileOptions options = test::npu_options("w8");
-    options.npu.shards = 3;
-    options.npu.jobs = 1;
+    options.backend["shards"] = "3";
+    options.backend["jobs"] = "1";
     return options;
   }
   std::string error_of(const CompileOptions& options) {
@@ -57,7 +57,7 @@ class NpuResume : public testing::Test {
 TEST_F(NpuResume, ACrashOfOneShardKeepsTheOthers) {
   TANDEM_NEEDS_QNN();
   CompileOptions crashing = options();
-  crashing.npu.worker = worker_that("kill -SEGV $$", "layers.1-1");
+  crashing.backend["qnn-worker"] = worker_that("kill -SEGV $$", "layers.1-1");
   const std::string message = error_of(crashing);
   EXPECT_HAS(message, "layers.1-1");
   EXPECT_HAS(message, "signal 11");
@@ -81,16 +81,15 @@ TEST_F(NpuResume, ACrashOfOneShardKeepsTheOthers) {
 TEST_F(NpuResume, OtherOptionsStartAnew) {
   TANDEM_NEEDS_QNN();
   CompileOptions crashing = options();
-  crashing.npu.worker = worker_that("kill -SEGV $$", "layers.1-1");
+  crashing.backend["qnn-worker"] = worker_that("kill -SEGV $$", "layers.1-1");
   const auto interrupted_then = [&](const std::function<void(CompileOptions&)>& change) {
     error_of(crashing);
     CompileOptions other = options();
     change(other);
     // Stopped as soon as it starts a worker: what it would reuse is known by then.
     size_t workers = 0;
-    other.npu.worker =
-        test::write_script(folder_ / "counting", "echo x >> " + (folder_ / "count").string() + "\nexit 7\n");
-    other.npu.jobs = 3;
+    other.backend["qnn-worker"] = test::write_script(folder_ / "counting", "echo x >> " + (folder_ / "count").string() + "\nexit 7\n");
+    other.backend["jobs"] = "3";
     fs::remove(folder_ / "count");
     error_of(other);
     std::ifstream file(folder_ / "count");
@@ -104,13 +103,13 @@ TEST_F(NpuResume, OtherOptionsStartAnew) {
   EXPECT_EQ(interrupted_then([](CompileOptions& o) { o.calibration.length = 7; }), 3u);
   EXPECT_EQ(interrupted_then([](CompileOptions& o) { o.calibration.method_given = true; }), 3u)
       << "other ranges of keys";
-  EXPECT_EQ(interrupted_then([](CompileOptions& o) { o.npu.trace = true; }), 3u);
+  EXPECT_EQ(interrupted_then([](CompileOptions& o) { o.backend["trace"] = "true"; }), 3u);
 }
 
 TEST_F(NpuResume, ADamagedShardIsMadeAgain) {
   TANDEM_NEEDS_QNN();
   CompileOptions crashing = options();
-  crashing.npu.worker = worker_that("kill -SEGV $$", "layers.1-1");
+  crashing.backend["qnn-worker"] = worker_that("kill -SEGV $$", "layers.1-1");
   error_of(crashing);
   size_t damaged = 0;
   for (const auto& entry : fs::directory_iterator(work_)) {
@@ -131,7 +130,7 @@ TEST_F(NpuResume, WeightsThatChangedWithoutATraceAreReadAgain) {
   const fs::path copy = folder_ / "checkpoint";
   test::copy_checkpoint(checkpoint_, copy);
   CompileOptions crashing = options();
-  crashing.npu.worker = worker_that("kill -SEGV $$", "layers.1-1");
+  crashing.backend["qnn-worker"] = worker_that("kill -SEGV $$", "layers.1-1");
   ASSERT_FALSE(compile(copy, output_, crashing).ok());
   const auto time = fs::last_write_time(copy / "model.safetensors");
   const std::vector<float> ones(64, 1.5f);
@@ -151,8 +150,7 @@ TEST_F(NpuResume, WeightsThatChangeBeforeAWorkerReadsThemAreRefused) {
   const std::vector<float> ones(64, 1.5f);
   ASSERT_TRUE(test::overwrite_tensor(folder_ / "other", "model.layers.1.input_layernorm.weight", ones));
   CompileOptions changing = options();
-  changing.npu.worker =
-      worker_that("cp " + (folder_ / "other/model.safetensors").string() + " " + (folder_ / "new").string() + "; mv " +
+  changing.backend["qnn-worker"] = worker_that("cp " + (folder_ / "other/model.safetensors").string() + " " + (folder_ / "new").string() + "; mv " +
                       (folder_ / "new").string() + " " + (copy / "model.safetensors").string(),
                   "layers.1-1");
   const auto report = compile(copy, output_, changing);
@@ -175,8 +173,8 @@ TEST_F(NpuResume, ACompileThatCannotSucceedLeavesNothing) {
 TEST_F(NpuResume, AStopEndsTheWorkersAndLeavesNoFile) {
   TANDEM_NEEDS_QNN();
   CompileOptions stopped = options();
-  stopped.npu.worker = worker_that("true", "none");
-  stopped.npu.jobs = 3;
+  stopped.backend["qnn-worker"] = worker_that("true", "none");
+  stopped.backend["jobs"] = "3";
   bool stop = false;
   stopped.progress = [&](const Progress& p) { stop = stop || p.stage.starts_with("layers.1-1: "); };
   stopped.stop = [&] { return stop; };
@@ -193,7 +191,7 @@ TEST_F(NpuResume, AStopEndsTheWorkersAndLeavesNoFile) {
 TEST_F(NpuResume, WithoutAWorker) {
   TANDEM_NEEDS_QNN();
   CompileOptions without = options();
-  without.npu.worker = folder_ / "absent";
+  without.backend["qnn-worker"] = folder_ / "absent";
   EXPECT_HAS(error_of(without), "absent is not there");
   EXPECT_EQ(folder_.entries(), 0u);
 }
@@ -202,7 +200,7 @@ TEST_F(NpuResume, WithoutAWorker) {
 TEST_F(NpuResume, WithoutTheLibrary) {
   fs::create_directory(folder_ / "empty");
   CompileOptions without = options();
-  without.npu.libraries = folder_ / "empty";
+  without.backend["qnn-libs"] = folder_ / "empty";
   const std::string message = error_of(without);
   EXPECT_HAS(message, "libQnnHtp.so");
   EXPECT_HAS(message, "empty");

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/qnn/compile/npu_support.h"
-#include "compiler/targets.h"
+#include "backends/qnn/compile/npu_targets.h"
 
 namespace tandem {
 namespace shard_plan_test {

@@ -36,7 +36,7 @@ struct FakeLibrary {
         ++compiled;
         ShardResult result;
         for (const MethodShape& shape : tasks[i].job.methods.shapes) {
-          qnn::Estimate estimate;
+          Estimate estimate;
           estimate.us = cost(tasks[i].job.methods.variant, shape.tokens);
           result.graphs.push_back({shape.name + ".layers.0-0", 1, 0.0, 0.0, estimate});
         }
@@ -166,7 +166,7 @@ TEST(GraphVariants, FormsThatCannotShareACacheAreRefused) {
 TEST(GraphVariants, TransfersOfWeightsGrowUntilTheyFillTheirShareOfVtcm) {
   const test::OpenedModel model(test::golden_dir("qwen3"));
   const auto tile = [&](const char* recipe, int64_t ffn, const char* name = "sm8550") {
-    const Target& target = **find_target(name);
+    const NpuTarget& target = npu_target(name);
     ModelPlan plan = model.plan();
     for (WeightSource& weight : plan.weights) {
       if (weight.name.ends_with(".mlp.down")) weight.cols = ffn;
@@ -187,8 +187,8 @@ TEST(TuneGraphs, WithTheLibraryAndItsCache) {
   const TempFolder folder;
   CompileOptions options = test::npu_options("w8");
   options.target = "sa8255";
-  options.npu.tune_graphs = true;
-  options.npu.tune_cache = folder / "cache";
+  options.backend["tune-graphs"] = "true";
+  options.backend["tune-cache"] = folder / "cache";
   const auto first = test::must_compile(test::golden_dir("qwen3"), folder / "x.tdm", options);
   EXPECT_GE(first.variants_compiled, 12u);
   const auto second = test::must_compile(test::golden_dir("qwen3"), folder / "y.tdm", options);

@@ -17,7 +17,7 @@
 
 #include "artifact/reader.h"
 #include "artifact/writer.h"
-#include "backends/cpu/kernels/packed_matrix.h"
+#include "weight_layout/packed_matrix.h"
 #include "backends/interface/io_conversion.h"
 #include "backends/qnn/api/qnn_support.h"
 #include "backends/qnn/execute/program.h"
@@ -251,7 +251,7 @@ inline Result<Artifact> tiny_artifact(const ::tandem::test::TempFolder& folder, 
   table.rows = kVocab;
   table.cols = kWidth;
   table.f32 = TinyModel().table;
-  const cpu::PackedStorage packed = cpu::pack_matrix(table);
+  const PackedStorage packed = pack_matrix(table);
   add_segment("embedding", packed.data);
   WeightEntry entry;
   entry.name = "embedding";

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace tandem::qnn {
+namespace tandem {
 
 struct Estimate {
   uint64_t us = 0;  // Of one call.
@@ -34,4 +34,4 @@ inline constexpr std::pair<const char*, uint64_t Estimate::*> kEstimateFields[] 
     {"fill_bytes", &Estimate::fill_bytes},
 };
 
-}  // namespace tandem::qnn
+}  // namespace tandem

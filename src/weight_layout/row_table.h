@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/kernels/packed_matrix.h"
+#include "weight_layout/packed_matrix.h"
 
-namespace tandem::cpu {
+namespace tandem {
 
 struct RowTable {
   int64_t rows = 0;
@@ -42,4 +42,4 @@ float multiply_row(const RowTable& table, int64_t row, const RescoreInput& x);
 // `scratch` grows once to the size that the search needs.
 void find_largest(const uint16_t* values, int64_t size, int64_t count, std::vector<uint64_t>& scratch, int32_t* found);
 
-}  // namespace tandem::cpu
+}  // namespace tandem

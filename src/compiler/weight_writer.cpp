@@ -1,13 +1,13 @@
-#include "backends/cpu/lower/weight_writer.h"
+#include "compiler/weight_writer.h"
 
 #include <span>
 
-#include "backends/cpu/kernels/packed_matrix.h"
-#include "backends/cpu/kernels/row_table.h"
+#include "weight_layout/packed_matrix.h"
+#include "weight_layout/row_table.h"
 #include "base/checked.h"
 #include "base/error.h"
 
-namespace tandem::cpu {
+namespace tandem {
 namespace {
 
 static_assert(kRowGranularity == kPanelRows);
@@ -58,4 +58,4 @@ Status write_weight_rows(AtomicFile& file, const WeightEntry& entry, int64_t fir
   return file.write_at(entry.multipliers.offset + before.multipliers, bytes_of(packed.multipliers));
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem

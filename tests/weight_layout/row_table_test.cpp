@@ -1,5 +1,5 @@
 // Tables of rows, and rescoring: products with single rows, and which logits are the largest.
-#include "backends/cpu/kernels/row_table.h"
+#include "weight_layout/row_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,11 @@
 // What a target cannot do is refused with the rule and the way out, before anything is done.
-#include "compiler/target_rules.h"
+#include "backends/qnn/compile/npu_rules.h"
 
 #include <gtest/gtest.h>
 
 #include "backends/qnn/compile/npu_support.h"
+#include "backends/qnn/compile/npu_targets.h"
+#include "compiler/target_rules.h"
 #include "support/edit_checkpoint.h"
 
 namespace tandem {
@@ -21,7 +23,7 @@ Settled settle(const char* target, const std::string& recipe, CompileOptions opt
   Settled settled;
   settled.recipe = test::parse_recipe(recipe);
   settled.status =
-      apply_target_rules(**find_target(target), model.plan(), options, prefill, settled.recipe, settled.notes);
+      apply_target_rules({**find_target(target), model.plan(), options, prefill}, settled.recipe, settled.notes);
   return settled;
 }
 
@@ -47,22 +49,21 @@ TEST(TargetTable, SaysWhatTheArchitecturesCanDo) {
       {"qcs6490", {93, 68}}, {"qcs9100", {77, 73}}, {"sa8255", {52, 73}},   {"sa8295", {39, 68}},
       {"sa8540", {62, 68}},  {"sa8797", {72, 81}},  {"ssg2115p", {46, 73}}, {"sxr2230p", {53, 69}},
       {"sxr2330p", {75, 79}}};
-  EXPECT_EQ(targets().size(), known.size() + 1) << "and the CPU";
+  EXPECT_EQ(npu_targets().size(), known.size());
   for (const auto& [name, chip] : known) {
     SCOPED_TRACE(name);
     const auto target = find_target(name);
     ASSERT_TRUE(target.ok()) << target.error().message;
-    EXPECT_TRUE((*target)->is_npu());
     EXPECT_EQ((*target)->backend, "qnn");
-    EXPECT_EQ((*target)->soc_model, chip.first);
-    EXPECT_EQ((*target)->arch, chip.second);
-    EXPECT_FALSE((*target)->updates_cache_in_place);
+    EXPECT_EQ(npu_target(name).soc_model, chip.first);
+    EXPECT_EQ(npu_target(name).arch, chip.second);
+    EXPECT_EQ(device_name(chip.first), name);
     EXPECT_EQ(qnn::known_arch(chip.first), chip.second) << "the API layer knows it too";
-    EXPECT_EQ((*target)->shares_weights, chip.second >= 73);
+    EXPECT_EQ(npu_target(name).shares_weights, chip.second >= 73);
     EXPECT_EQ(std::ranges::count((*target)->kv_dtypes, DType::kU16), chip.second >= 73 ? 1 : 0);
     EXPECT_EQ(std::ranges::count((*target)->weight_formats, WeightFormat::kLpbq4), chip.second >= 69 ? 1 : 0);
   }
-  EXPECT_FALSE((*find_target("cpu"))->is_npu());
+  EXPECT_EQ(device_name(4000), "SoC 4000");
 }
 
 TEST(TargetTable, SaysWhoseEstimatesStandForATarget) {
@@ -71,12 +72,11 @@ TEST(TargetTable, SaysWhoseEstimatesStandForATarget) {
       {"sm8350", "sa8540"}, {"sa8295", "sa8540"}, {"sm8450", "sa8255"},   {"sm8550", "sa8255"},
       {"sm8650", "sa8255"}, {"sm8750", "sa8797"}, {"sm8850", "sa8797"}};
   for (const auto& [name, relative] : relatives) {
-    EXPECT_EQ(estimated_as(**find_target(name)).name, relative) << name;
-    EXPECT_EQ((*find_target(name))->is_simulated, name == relative) << name;
+    EXPECT_EQ(estimated_as(npu_target(name)).name, relative) << name;
+    EXPECT_EQ(npu_target(name).is_simulated, name == relative) << name;
   }
-  for (const Target& target : targets()) {
-    if (!target.is_npu()) continue;
-    const Target& relative = estimated_as(target);
+  for (const NpuTarget& target : npu_targets()) {
+    const NpuTarget& relative = estimated_as(target);
     EXPECT_TRUE(relative.is_simulated) << target.name;
     for (const WeightFormat format : target.weight_formats) {
       EXPECT_EQ(std::ranges::count(relative.weight_formats, format), 1)
@@ -97,9 +97,9 @@ TEST(TargetRules, V68HasNoWeightsOfFourBits) {
 
 TEST(TargetRules, EstimatesAreForNpus) {
   CompileOptions options;
-  options.npu.estimate = true;
+  options.backend["estimate"] = "true";
   expect_refused(settle("cpu", "w4", options), {"`estimate` is for NPU targets", "cpu"}, ErrorCode::kInvalidArgument);
-  options.npu.estimate_json = "estimate.json";
+  options.backend = {{"estimate-json", "estimate.json"}};
   expect_refused(settle("cpu", "w4", options), {"`estimate-json` is for NPU targets"}, ErrorCode::kInvalidArgument);
   EXPECT_TRUE(settle("sm8750", "w4", options).status.ok());
 }
@@ -109,10 +109,10 @@ TEST(TargetRules, V69SharesNoWeights) {
                  {"sm8450", "V69", "cannot share weights", "from V73 on", "`decode_only`", "`unshared`"});
   EXPECT_TRUE(settle("sm8450", "w4", {}, {}).status.ok()) << "kv";
   CompileOptions unshared;
-  unshared.npu.share_weights = false;
+  unshared.backend["unshared"] = "true";
   EXPECT_TRUE(settle("sm8450", "w4", unshared, {32}).status.ok());
   CompileOptions emulator;
-  emulator.npu.emulator = true;
+  emulator.backend["emulator"] = "true";
   EXPECT_TRUE(settle("sm8450", "w4", emulator, {32}).status.ok()) << "never shared there";
   for (const char* target : {"sm8550", "sm8650", "sm8750", "sm8850"}) {
     EXPECT_TRUE(settle(target, "w4", {}, {32}).status.ok()) << target;
@@ -220,9 +220,10 @@ TEST(TargetRules, WhereTheCpuHasTheTableW4MeansTheHeadToo) {
   const test::OpenedModel model(test::golden_dir("qwen3"));
   ModelPlan plan = model.plan();
   plan.vocab_size = 1'000'000;
+  const std::vector<int64_t> none;
   const auto resolve_large = [&](const char* target, Recipe recipe, const CompileOptions& options = {}) {
     std::vector<std::string> notes;
-    const Status status = apply_target_rules(**find_target(target), plan, options, {}, recipe, notes);
+    const Status status = apply_target_rules({**find_target(target), plan, options, none}, recipe, notes);
     EXPECT_TRUE(status.ok()) << status.error().message;
     return recipe;
   };
@@ -261,10 +262,10 @@ TEST(TargetRules, RescoringThatIsNotPossibleIsRefused) {
 
 TEST(TargetRules, OptionsOfNpusAreForNpus) {
   CompileOptions options;
-  options.npu.emulator = true;
+  options.backend["emulator"] = "true";
   expect_refused(settle("cpu", "w4", options), {"`emulator`", "cpu is none"}, ErrorCode::kInvalidArgument);
   options = {};
-  options.npu.shards = 3;
+  options.backend["shards"] = "3";
   expect_refused(settle("cpu", "w4", options), {"`shards`"}, ErrorCode::kInvalidArgument);
 }
 
@@ -274,17 +275,17 @@ TEST(TargetRules, OptionsOfCalibrationAreNeverPassedOver) {
   both.calibration.file = "text.txt";
   both.calibration.prompt = "Once upon a time";
   for (const char* target : {"cpu", "sm8750"}) {
-    expect_refused(settle(target, "w8", both), {"--calib and --calib-prompt", "leave one out"},
+    expect_refused(settle(target, "w8", both), {"`calibration.file` and `calibration.prompt`", "leave one out"},
                    ErrorCode::kInvalidArgument);
   }
   const std::pair<const char*, void (*)(CalibrationOptions&)> cases[] = {
-      {"--calib", [](CalibrationOptions& c) { c.file = "text.txt"; }},
-      {"--calib-prompt", [](CalibrationOptions& c) { c.prompt = "Once upon a time"; }},
-      {"--calib-samples", [](CalibrationOptions& c) { c.samples = 7; }},
-      {"--calib-length", [](CalibrationOptions& c) { c.length = 7; }},
-      {"--calib-range", [](CalibrationOptions& c) { c.method_given = true; }},
-      {"--encodings", [](CalibrationOptions& c) { c.import_encodings = "encodings.json"; }},
-      {"--export-encodings", [](CalibrationOptions& c) { c.export_encodings = "encodings.json"; }},
+      {"`calibration.file`", [](CalibrationOptions& c) { c.file = "text.txt"; }},
+      {"`calibration.prompt`", [](CalibrationOptions& c) { c.prompt = "Once upon a time"; }},
+      {"`calibration.samples`", [](CalibrationOptions& c) { c.samples = 7; }},
+      {"`calibration.length`", [](CalibrationOptions& c) { c.length = 7; }},
+      {"`calibration.range`", [](CalibrationOptions& c) { c.method_given = true; }},
+      {"`calibration.import_encodings`", [](CalibrationOptions& c) { c.import_encodings = "encodings.json"; }},
+      {"`calibration.export_encodings`", [](CalibrationOptions& c) { c.export_encodings = "encodings.json"; }},
   };
   for (const auto& [flag, set] : cases) {
     CompileOptions options;
@@ -292,6 +293,66 @@ TEST(TargetRules, OptionsOfCalibrationAreNeverPassedOver) {
     expect_refused(settle("sm8750", "fp16", options), {"needs no calibration", flag}, ErrorCode::kInvalidArgument);
     EXPECT_TRUE(settle("sm8750", "w8", options).status.ok()) << flag;
   }
+}
+
+TEST(NpuOptions, AreReadFromText) {
+  const auto options = parse_npu_options({{"emulator", "true"},
+                                          {"unshared", "true"},
+                                          {"shards", "3"},
+                                          {"attention", "gqa+kv,sha+k"},
+                                          {"estimate-json", "e.json"},
+                                          {"trace", "true"},
+                                          {"jobs", "2"},
+                                          {"memory", "1.5"},
+                                          {"qnn-libs", "libs"},
+                                          {"qnn-worker", "worker"}});
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_TRUE(options->emulator && options->trace && options->estimate) << "a file of estimates implies them";
+  EXPECT_FALSE(options->share_weights || options->tune_graphs);
+  EXPECT_EQ(options->shards, 3);
+  EXPECT_EQ(options->jobs, 2);
+  EXPECT_EQ(options->memory, uint64_t{3} << 29);
+  EXPECT_EQ(attention_form_name(*options->decode_attention), "gqa+kv");
+  EXPECT_EQ(attention_form_name(*options->prefill_attention), "sha+k");
+  EXPECT_EQ(options->libraries, "libs");
+  EXPECT_EQ(options->worker, "worker");
+  const auto defaults = parse_npu_options({});
+  ASSERT_TRUE(defaults.ok());
+  EXPECT_TRUE(defaults->share_weights);
+  EXPECT_EQ(defaults->shards, 0);
+  EXPECT_EQ(defaults->memory, 0u);
+  EXPECT_FALSE(defaults->decode_attention.has_value());
+}
+
+TEST(NpuOptions, ThatMakeNoSenseAreRefused) {
+  const std::pair<BackendOptions, const char*> cases[] = {
+      {{{"shard", "3"}}, "shards"},  // The list of those that are known.
+      {{{"shards", "0"}}, "whole number"},
+      {{{"trace", "yes"}}, "true or false"},
+      {{{"memory", "nan"}}, "number above 0"},
+      {{{"attention", "abc"}}, "`attention`: "},
+      {{{"attention", "mha,mha,mha"}}, "one form, or two"},
+      {{{"attention", "mha"}, {"tune-graphs", "true"}}, "leave one out"},
+      {{{"tune-cache", "folder"}}, "`tune-graphs`"},
+      {{{"qnn-libs", ""}}, "empty"}};
+  for (const auto& [options, part] : cases) {
+    const auto parsed = parse_npu_options(options);
+    ASSERT_FALSE(parsed.ok()) << part;
+    EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_HAS(parsed.error().message, part);
+  }
+}
+
+TEST(TargetRules, AnOptionThatNobodyHasIsRefused) {
+  CompileOptions options;
+  options.backend["shard"] = "3";
+  for (const char* target : {"cpu", "sm8750", "reference"}) {
+    expect_refused(settle(target, "w4", options), {"no back end has the option shard", "shards"},
+                   ErrorCode::kInvalidArgument);
+  }
+  // Where a library is asks for nothing.
+  options.backend = {{"qnn-libs", "/somewhere"}, {"trace", "false"}};
+  EXPECT_TRUE(settle("cpu", "w4", options).status.ok());
 }
 
 TEST(TargetRules, ALargeTableStaysWithTheCpu) {
@@ -308,10 +369,10 @@ TEST(TargetRules, ALargeTableStaysWithTheCpu) {
 TEST(TargetRules, ComeBeforeAnyWork) {
   const test::TempFolder folder;
   CompileOptions options = test::npu_options("w4");
-  options.npu.worker = folder / "absent";
-  options.npu.libraries = folder / "absent";
+  options.backend["qnn-worker"] = folder / "absent";
+  options.backend["qnn-libs"] = folder / "absent";
   options.target = "sm8450";
-  options.npu.emulator = false;
+  options.backend["emulator"] = "false";
   const auto report = compile(test::golden_dir("qwen3"), folder / "x.tdm", options);
   ASSERT_FALSE(report.ok());
   EXPECT_HAS(report.error().message, "cannot share weights");

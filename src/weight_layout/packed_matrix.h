@@ -17,7 +17,7 @@
 #include "numerics/weight_matrix.h"
 #include "tandem/status.h"
 
-namespace tandem::cpu {
+namespace tandem {
 
 inline constexpr int64_t kPanelRows = 16;
 inline constexpr int64_t kColAlign = 64;  // Of quantized formats.
@@ -63,4 +63,4 @@ PackedStorage pack_matrix(const WeightMatrix& matrix);
 // Row `row` as floats (an embedding look-up): `out` holds cols floats.
 void unpack_row(const PackedMatrix& matrix, int64_t row, float* out);
 
-}  // namespace tandem::cpu
+}  // namespace tandem

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "backends/qnn/compile/estimate_report.h"
+#include "compiler/estimate_report.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/mapped_file.h"
@@ -17,12 +17,12 @@ constexpr std::string_view kPrefix = "estimate.";
 constexpr std::string_view kFirstToken = "first_token_us.";
 constexpr uint64_t kMaxReportBytes = uint64_t{64} << 20;
 
-Json estimate_json(const EstimateReport& report, const std::string& name, const qnn::Estimate& estimate) {
+Json estimate_json(const EstimateReport& report, const std::string& name, const Estimate& estimate) {
   Json json = {{"name", name},
                {"uncosted_ops", estimate.uncosted_ops.size()},
                {"uncosted_op_names", estimate.uncosted_ops},
                {"share_of_streaming_rate", report.share_of_streaming_rate(estimate)}};
-  for (const auto& [key, member] : qnn::kEstimateFields) json[key] = estimate.*member;
+  for (const auto& [key, member] : kEstimateFields) json[key] = estimate.*member;
   return json;
 }
 
@@ -47,7 +47,7 @@ void read_method(StoredEstimate& stored, std::string_view name, std::string_view
     return stored.methods.emplace_back(StoredEstimate::Method{std::string(name), {}, 0});
   };
   if (field == "uncosted_ops") get().uncosted_ops = count_of(value);
-  for (const auto& [key, member] : qnn::kEstimateFields) {
+  for (const auto& [key, member] : kEstimateFields) {
     if (field == key) get().estimate.*member = count_of(value);
   }
 }
@@ -96,7 +96,7 @@ std::vector<Metric> EstimateReport::metrics() const {
   put("bytes_per_token", static_cast<double>(bytes_per_token()));
   for (const int64_t prompt : shown_prompts()) put(str_format("{}{}", kFirstToken, prompt), first_token_us(prompt));
   const auto put_method = [&](const MethodEstimate& method) {
-    for (const auto& [key, member] : qnn::kEstimateFields) {
+    for (const auto& [key, member] : kEstimateFields) {
       put(str_format("{}.{}", method.name, key), static_cast<double>(method.total.*member));
     }
     put(method.name + ".uncosted_ops", static_cast<double>(method.total.uncosted_ops.size()));

@@ -8,7 +8,7 @@
 #include "numerics/weight_matrix.h"
 #include "tandem/status.h"
 
-namespace tandem::cpu {
+namespace tandem {
 
 // Rows that are written at once start at multiples of this (except at the end of a matrix).
 inline constexpr int64_t kRowGranularity = 16;
@@ -20,4 +20,4 @@ Status lay_out_weight(WeightEntry& entry, uint32_t segment, uint64_t& cursor);
 // Packs rows [first_row, first_row + rows.rows) and writes them to their places in the segment's file.
 Status write_weight_rows(AtomicFile& file, const WeightEntry& entry, int64_t first_row, const WeightMatrix& rows);
 
-}  // namespace tandem::cpu
+}  // namespace tandem

@@ -1,7 +1,6 @@
 // What the vendor's compiler expects of a file's methods, added up over shards and over the calls of a prompt.
 //
-// Nothing here is measured: QNN's HTP compiler simulates what it has scheduled, for a few SoCs (docs/performance.md,
-// "Estimates"). The sums leave out what is between the graphs: the CPU's embedding, the cache's rows, the calls.
+// Nothing here is measured: such a compiler simulates what it has scheduled (docs/performance.md, "Estimates"). The sums leave out what is between the graphs: the CPU's embedding, the cache's rows, the calls.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +11,8 @@
 #include <vector>
 
 #include "artifact/header.h"
-#include "backends/qnn/api/estimate.h"
-#include "backends/qnn/compile/shard_job.h"
+#include "backends/interface/estimate.h"
 #include "base/json.h"
-#include "compiler/targets.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -24,11 +21,11 @@ namespace tandem {
 struct MethodEstimate {
   struct Shard {
     std::string name;
-    qnn::Estimate estimate;
+    Estimate estimate;
   };
   std::string name;
   int64_t tokens = 1;
-  qnn::Estimate total;
+  Estimate total;
   std::vector<Shard> shards;
 };
 
@@ -44,6 +41,7 @@ struct EstimateReport {
   uint32_t soc_model = 0;
   int arch = 0;
   int vtcm_mb = 0;
+  double arch_bytes_per_us = 0.0;  // What streaming weights reaches on the architecture; 0: not known.
   int64_t context = 0;
   std::vector<MethodEstimate> methods;  // By tokens; the first is decode. Without the LM head.
   MethodEstimate lm_head;
@@ -64,17 +62,12 @@ struct EstimateReport {
 
   StreamingRate streaming_rate() const;
   // Which part of it an estimate's reads reach.
-  double share_of_streaming_rate(const qnn::Estimate& estimate) const;
+  double share_of_streaming_rate(const Estimate& estimate) const;
 
   Json to_json() const;
   // For the file: totals of each method ("estimate.decode.us"), and what follows from them.
   std::vector<Metric> metrics() const;
 };
-
-// `shapes` by tokens, decode first; `results` are those of `shards`. A graph without an estimate is an error.
-Result<EstimateReport> make_estimate_report(const Target& target, const Target& simulated, int vtcm_mb,
-                                            std::span<const MethodShape> shapes, std::span<const ShardRange> shards,
-                                            std::span<const ShardResult> results);
 
 // Ops without a cost by type: "8 RotaryEmbedding (layers.0.attention.k.rope, …), 1 Softmax (layers.0.attention.p)".
 std::string describe_uncosted(std::span<const std::string> ops);
@@ -91,7 +84,7 @@ bool is_estimate_file(const std::filesystem::path& path);
 struct StoredEstimate {
   struct Method {
     std::string name;
-    qnn::Estimate estimate;  // Its uncosted_ops are empty:
+    Estimate estimate;  // Its uncosted_ops are empty:
     uint64_t uncosted_ops = 0;
   };
   uint32_t soc_model = 0;

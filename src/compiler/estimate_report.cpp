@@ -1,4 +1,4 @@
-#include "backends/qnn/compile/estimate_report.h"
+#include "compiler/estimate_report.h"
 
 #include <algorithm>
 #include <map>
@@ -11,64 +11,12 @@
 namespace tandem {
 namespace {
 
-// What an int8 LM head of 151,936 x 1024 reads per microsecond where it is simulated (158 MB: nothing but streaming).
-// The simulator has no V69, V75 and V79.
-struct ArchRate {
-  int arch;
-  double bytes_per_us;
-};
-constexpr ArchRate kMeasuredRates[] = {{68, 44.6e3}, {73, 45.6e3}, {81, 67.7e3}};
-
 // A smaller LM head says more about the start of a call than about streaming.
 constexpr uint64_t kTellingHeadBytes = uint64_t{32} << 20;
 
 constexpr int64_t kShownPrompts[] = {128, 512, 1024};
 
-void add(qnn::Estimate& sum, const qnn::Estimate& part) {
-  for (const auto& [name, member] : qnn::kEstimateFields) sum.*member += part.*member;
-  sum.uncosted_ops.insert(sum.uncosted_ops.end(), part.uncosted_ops.begin(), part.uncosted_ops.end());
-}
-
-Status add_shard(MethodEstimate& method, const std::string& graph, const ShardRange& shard, const ShardResult& result) {
-  const auto found = std::ranges::find(result.graphs, graph, &ShardResult::GraphResult::name);
-  if (found == result.graphs.end() || !found->estimate) {
-    return internal_error("QNN's library gave no estimate of the graph {}; leave `estimate` out", graph);
-  }
-  add(method.total, *found->estimate);
-  method.shards.push_back({shard.name, *found->estimate});
-  return ok_status();
-}
-
 }  // namespace
-
-Result<EstimateReport> make_estimate_report(const Target& target, const Target& simulated, int vtcm_mb,
-                                            std::span<const MethodShape> shapes, std::span<const ShardRange> shards,
-                                            std::span<const ShardResult> results) {
-  EstimateReport report;
-  report.target = target.name;
-  report.target_arch = target.arch;
-  report.simulated = simulated.name;
-  report.soc_model = simulated.soc_model;
-  report.arch = simulated.arch;
-  report.vtcm_mb = vtcm_mb;
-  report.lm_head.name = "head";
-  for (const MethodShape& shape : shapes) {
-    report.context = shape.context;
-    MethodEstimate method;
-    method.name = shape.name;
-    method.tokens = shape.tokens;
-    for (size_t i = 0; i < shards.size(); ++i) {
-      if (shards[i].has_layers()) {
-        TANDEM_TRY(add_shard(method, shape.name + "." + shards[i].name, shards[i], results[i]));
-      }
-    }
-    report.methods.push_back(std::move(method));
-  }
-  for (size_t i = 0; i < shards.size(); ++i) {
-    if (shards[i].head) TANDEM_TRY(add_shard(report.lm_head, "head", shards[i], results[i]));
-  }
-  return report;
-}
 
 double EstimateReport::us_per_token() const {
   return static_cast<double>(methods.front().total.us) + static_cast<double>(lm_head.total.us);
@@ -80,7 +28,7 @@ double EstimateReport::tokens_per_second() const {
 }
 
 uint64_t EstimateReport::bytes_per_token() const {
-  const auto reads = [](const qnn::Estimate& e) { return e.ddr_read_bytes + e.fill_bytes; };
+  const auto reads = [](const Estimate& e) { return e.ddr_read_bytes + e.fill_bytes; };
   return reads(methods.front().total) + reads(lm_head.total);
 }
 
@@ -105,10 +53,8 @@ std::vector<int64_t> EstimateReport::shown_prompts() const {
 
 StreamingRate EstimateReport::streaming_rate() const {
   StreamingRate rate;
-  for (const ArchRate& measured : kMeasuredRates) {
-    if (measured.arch == arch) rate.bytes_per_us = measured.bytes_per_us;
-  }
-  const qnn::Estimate& head = lm_head.total;
+  rate.bytes_per_us = arch_bytes_per_us;
+  const Estimate& head = lm_head.total;
   if (head.us == 0 || head.ddr_read_bytes < kTellingHeadBytes) return rate;
   // A head of 4 bits is not bound by memory: then what int8 reaches is the bound.
   const double of_head = static_cast<double>(head.ddr_read_bytes) / static_cast<double>(head.us);
@@ -116,7 +62,7 @@ StreamingRate EstimateReport::streaming_rate() const {
   return rate;
 }
 
-double EstimateReport::share_of_streaming_rate(const qnn::Estimate& estimate) const {
+double EstimateReport::share_of_streaming_rate(const Estimate& estimate) const {
   const double rate = streaming_rate().bytes_per_us;
   if (estimate.us == 0 || !(rate > 0.0)) return 0.0;
   return static_cast<double>(estimate.ddr_read_bytes) / static_cast<double>(estimate.us) / rate;

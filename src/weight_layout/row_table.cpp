@@ -1,11 +1,11 @@
-#include "backends/cpu/kernels/row_table.h"
+#include "weight_layout/row_table.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 
-namespace tandem::cpu {
+namespace tandem {
 namespace {
 
 // Products whose sum fits an int32: 256 * 127 * 32767 is half of its range.
@@ -112,4 +112,4 @@ void find_largest(const uint16_t* values, int64_t size, int64_t count, std::vect
   for (int64_t i = 0; i < count; ++i) found[i] = index_of(first[i]);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem

@@ -2,15 +2,15 @@
 #pragma once
 
 #include "artifact/reader.h"
-#include "backends/cpu/kernels/packed_matrix.h"
-#include "backends/cpu/kernels/row_table.h"
+#include "weight_layout/packed_matrix.h"
+#include "weight_layout/row_table.h"
 #include "tandem/status.h"
 
-namespace tandem::cpu {
+namespace tandem {
 
 // The matrix points into the mapped file: the artifact must outlive it.
 Result<PackedMatrix> bind_matrix(const WeightEntry& entry, const Artifact& artifact);
 // The same of a weight in the layout kRows.
 Result<RowTable> bind_row_table(const WeightEntry& entry, const Artifact& artifact);
 
-}  // namespace tandem::cpu
+}  // namespace tandem

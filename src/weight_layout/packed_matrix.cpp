@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "backends/cpu/kernels/packed_matrix.h"
+#include "weight_layout/packed_matrix.h"
 #include "base/half.h"
 
-namespace tandem::cpu {
+namespace tandem {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "packed floats are little-endian, in files too");
@@ -148,4 +148,4 @@ void unpack_row(const PackedMatrix& matrix, int64_t row, float* out) {
   }
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem

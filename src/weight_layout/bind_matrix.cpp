@@ -1,8 +1,8 @@
-#include "backends/cpu/execute/bind_matrix.h"
+#include "weight_layout/bind_matrix.h"
 
 #include "base/error.h"
 
-namespace tandem::cpu {
+namespace tandem {
 
 Result<PackedMatrix> bind_matrix(const WeightEntry& entry, const Artifact& artifact) {
   if (entry.layout != WeightLayout::kPanel16) {
@@ -51,4 +51,4 @@ Result<RowTable> bind_row_table(const WeightEntry& entry, const Artifact& artifa
   return table;
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem

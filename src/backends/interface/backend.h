@@ -1,0 +1,49 @@
+// A back end's run time: what loads a file that was compiled for it. The engine, the evaluation and the command line
+// know back ends by this interface and the registry (backends/registry/registry.h) only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "backends/interface/options.h"
+#include "backends/interface/program.h"
+#include "tandem/status.h"
+#include "weights/weight_provider.h"
+
+namespace tandem {
+
+class Artifact;
+class Log;
+class ThreadPool;
+struct DeviceInfo;
+
+// What runs the methods on this machine, as `tandem bench` reports it.
+struct Processor {
+  std::string kernels;  // "avx512vnni"
+  // Multiplies and adds int8 numbers in registers on the calling thread, for so many rounds, and returns how many
+  // operations that were. Null: the back end knows no such limit.
+  int64_t (*multiply_int8)(int64_t rounds) = nullptr;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // As in the header of files.
+  virtual std::string_view name() const = 0;
+  virtual std::span<const OptionSpec> options() const { return {}; }
+  // The artifact and the pool must outlive the program. `options` has been given by the app: what is unknown or makes
+  // no sense is refused. What is worth knowing and is no error goes to `log`.
+  virtual Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool,
+                                                const BackendOptions& options, const Log& log) const = 0;
+  virtual Result<Processor> processor() const = 0;
+  // The weights of a file as floats, for the reference interpreter. Null: they are inside of a device's binaries. The
+  // artifact must outlive the provider.
+  virtual std::unique_ptr<WeightProvider> weights(const Artifact&) const { return nullptr; }
+  // What a file's binaries were compiled for, in words; "" where a file has none.
+  virtual std::string describe_device(const DeviceInfo&) const { return {}; }
+};
+
+}  // namespace tandem

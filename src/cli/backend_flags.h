@@ -1,0 +1,30 @@
+// Flags for the options of back ends, made from what they say of them.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "backends/interface/options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tandem {
+
+// Must stay where it is once flags are added: the parser writes to it.
+class BackendFlags {
+ public:
+  // Options without a flag, and those that are there already, are passed over. An empty group is the command's own.
+  void add_to(CLI::App& command, std::span<const OptionSpec> specs, const std::string& group = {});
+  // What was given.
+  BackendOptions options() const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> texts_;  // With their defaults.
+  std::map<std::string, bool, std::less<>> flags_;
+  BackendOptions defaults_;
+};
+
+}  // namespace tandem

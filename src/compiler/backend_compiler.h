@@ -1,0 +1,84 @@
+// A back end's compiler: its targets, its options, its rules, and what makes a file for it. compile() knows back ends
+// by this interface only. It belongs to the compiler half: nothing that runs files links it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/interface/options.h"
+#include "base/json.h"
+#include "compiler/compile.h"
+#include "compiler/targets.h"
+#include "models/model_plan.h"
+
+namespace tandem {
+
+class CompileJob;
+
+// What `tandem targets` shows of a target beside its row; empty where there is nothing to say.
+struct TargetDetails {
+  std::string hardware;
+  std::string estimates;
+  Json json = Json::object();
+};
+
+// A file that a compile writes beside the compiled one.
+struct ExtraOutput {
+  std::filesystem::path path;
+  std::string_view kind;                                           // "a file of estimates"
+  std::function<bool(const std::filesystem::path&)> may_replace;  // Whether what is there is such a file.
+};
+
+// What somebody wants to have compiled.
+struct TargetRequest {
+  const Target& target;
+  const ModelPlan& plan;
+  const CompileOptions& options;
+  const std::vector<int64_t>& prefill;  // Tokens of the prefill methods.
+};
+
+class BackendCompiler {
+ public:
+  virtual ~BackendCompiler() = default;
+  // As in the header of files.
+  virtual std::string_view name() const = 0;
+  virtual std::vector<Target> targets() const = 0;
+  virtual TargetDetails details(const Target&) const { return {}; }
+  // What `tandem targets` says below the table.
+  virtual std::string footnote() const { return {}; }
+  // The target whose chip has this number at its vendor's; "" if none has.
+  virtual std::string_view target_of_device(uint32_t) const { return {}; }
+
+  // The options of CompileOptions::backend that it takes, and what its targets are together: "NPU targets".
+  virtual std::span<const OptionSpec> options() const { return {}; }
+  virtual std::string_view target_group() const { return {}; }
+  // Whether options go together, before anything is opened. They are among options().
+  virtual Status check_options(const BackendOptions& options) const {
+    return tandem::check_options(this->options(), options);
+  }
+  // Prefill lengths beyond this are left out unless somebody asks for them.
+  virtual int64_t longest_default_prefill() const { return std::numeric_limits<int64_t>::max(); }
+  virtual std::vector<ExtraOutput> extra_outputs(const BackendOptions&) const { return {}; }
+
+  // Refuses what the target cannot do, with the rule and the way out, and resolves what the recipe leaves to the
+  // target. What was changed is reported in `notes`.
+  virtual Status resolve_recipe(const TargetRequest& request, Recipe& recipe,
+                                std::vector<std::string>& notes) const = 0;
+  // Chooses passes, plans and writes the file.
+  virtual Status compile(CompileJob& job) const = 0;
+};
+
+// Those of this build, in the order of the CMake option TANDEM_BACKENDS; generated (backends/backends.cmake).
+std::span<const BackendCompiler* const> backend_compilers();
+// Of a row of targets().
+const BackendCompiler& compiler_of(const Target& target);
+// Those among `options` that it takes.
+BackendOptions own_options(const BackendCompiler& compiler, const BackendOptions& options);
+
+}  // namespace tandem

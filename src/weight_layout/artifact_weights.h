@@ -1,0 +1,21 @@
+// The weights of a file that has them in its own layout, as floats.
+#pragma once
+
+#include "artifact/reader.h"
+#include "weights/weight_provider.h"
+
+namespace tandem {
+
+class ArtifactWeights final : public WeightProvider {
+ public:
+  // The artifact must outlive it.
+  explicit ArtifactWeights(const Artifact& artifact) : artifact_(artifact) {}
+
+  Status read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const override;
+  Result<std::vector<float>> read_vector(std::string_view name) const override;
+
+ private:
+  const Artifact& artifact_;
+};
+
+}  // namespace tandem
