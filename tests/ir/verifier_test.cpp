@@ -75,6 +75,7 @@ Graph rescored_graph() {
   Tensor coarse = graph.at(logits);
   coarse.name = "coarse";
   coarse.role = TensorRole::kActivation;
+  coarse.purpose = {.kind = PurposeKind::kLmHead};
   const TensorId id = graph.add(coarse);
   for (Op& candidate : graph.ops) std::ranges::replace(candidate.outputs, logits, id);
   graph.ops.push_back({OpKind::kRescore,

@@ -184,16 +184,16 @@ class Planner {
 
   void group_ops() {
     const std::vector<int> uses = count_uses();
-    size_t last_crossing = 0;
+    size_t tail_begin = 0;  // Behind the last op that looks across tokens.
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const OpKind kind = graph_.ops[i].kind;
       // A mask is converted for all rows of a call at once.
-      if (op_info(kind).looks_across_tokens || kind == OpKind::kMaskToFloat) last_crossing = i;
+      if (op_info(kind).looks_across_tokens || kind == OpKind::kMaskToFloat) tail_begin = i + 1;
     }
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& op = graph_.ops[i];
       const auto index = static_cast<uint32_t>(i);
-      const bool tail = i > last_crossing;
+      const bool tail = i >= tail_begin;
       if (is_alias(op)) continue;
       if (is_attention(op.kind) || op.kind == OpKind::kMaskToFloat) {
         plan_.steps.push_back({is_attention(op.kind) ? Step::Kind::kAttention : Step::Kind::kMask, {index}, tail});

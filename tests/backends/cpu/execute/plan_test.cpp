@@ -222,7 +222,7 @@ TEST(CpuPlan, TheTailBeginsBehindTheLastAttention) {
             "attention: attention(mixed)\n"
             "rows, tail: add(y)\n"
             "linear, tail: linear(scores)\n"
-            "buffers: x arena+0, h arena+256, q arena+640, k arena+896, cos arena+512, sin arena+576, "
+            "buffers: x arena+0, h arena+384, q arena+640, k arena+896, cos arena+256, sin arena+320, "
             "q_turned arena+640, k_turned local+0, mask_f32 %mask, mixed arena+256, y arena+0, scores %logits\n"
             "lm head: step 6\n");
 }

@@ -111,6 +111,7 @@ void rescore(Description& d) {
     ir::Tensor coarse = graph.at(logits);
     coarse.name = "coarse";
     coarse.role = ir::TensorRole::kActivation;
+    coarse.purpose = {.kind = ir::PurposeKind::kLmHead};
     const ir::TensorId id = graph.add(coarse);
     for (ir::Op& op : graph.ops) std::ranges::replace(op.outputs, logits, id);
     graph.ops.push_back({ir::OpKind::kRescore,
