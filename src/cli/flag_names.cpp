@@ -1,5 +1,8 @@
 #include "cli/flag_names.h"
 
+#include "backends/registry/registry.h"
+#include "compiler/backend_compiler.h"
+
 namespace tandem {
 namespace {
 
@@ -8,11 +11,11 @@ struct FlagName {
   std::string_view flag;
 };
 
-// Fields of include/tandem/engine.h and compile.h, options of back ends, and what src/eval asks for.
+// Fields of include/tandem/engine.h and compile.h, and what src/eval asks for. Options of back ends have flags of their
+// own names.
 // tests/cli/test_flag_names.py looks for fields that are missing here, and for flags that no command has.
 constexpr FlagName kFlagNames[] = {
     {"activations", "--activations"},
-    {"attention", "--attention"},
     {"calibration.export_encodings", "--export-encodings"},
     {"calibration.file", "--calib"},
     {"calibration.import_encodings", "--encodings"},
@@ -25,37 +28,39 @@ constexpr FlagName kFlagNames[] = {
     {"context", "--context"},
     {"conversations", "--conversations"},
     {"decode_only", "--mode kv"},
-    {"emulator", "--emulator"},
-    {"estimate", "--estimate"},
-    {"estimate-json", "--estimate-json"},
     {"force", "--force"},
     {"generate()", "--no-template"},
     {"head", "--head"},
     {"ids", "--ids"},
-    {"jobs", "--jobs"},
     {"kv", "--kv"},
-    {"memory", "--memory"},
     {"phases", "--phases"},
     {"prefill", "--prefill"},
     {"prompt", "--prompt"},
     {"recipe", "--recipe"},
     {"rescore", "--rescore"},
-    {"shards", "--shards"},
     {"target", "--target"},
     {"text", "--text"},
     {"threads", "--threads"},
-    {"trace", "--trace"},
-    {"tune-cache", "--tune-cache"},
-    {"tune-graphs", "--tune-graphs"},
-    {"unshared", "--unshared"},
     {"window", "--window"},
 };
 
-std::string_view flag_of(std::string_view field) {
-  for (const FlagName& name : kFlagNames) {
-    if (name.field == field) return name.flag;
+bool is_backend_flag(std::string_view name) {
+  const auto has_flag = [&](const OptionSpec* spec) { return spec != nullptr && spec->has_flag; };
+  for (const Backend* backend : backends()) {
+    if (has_flag(find_option(backend->options(), name))) return true;
   }
-  return {};
+  for (const BackendCompiler* compiler : backend_compilers()) {
+    if (has_flag(find_option(compiler->options(), name))) return true;
+  }
+  return false;
+}
+
+// "" if there is none.
+std::string flag_of(std::string_view field) {
+  for (const FlagName& name : kFlagNames) {
+    if (name.field == field) return std::string(name.flag);
+  }
+  return is_backend_flag(field) ? "--" + std::string(field) : std::string();
 }
 
 }  // namespace
@@ -66,9 +71,9 @@ std::string with_flags(std::string_view message) {
     const size_t open = message.find('`');
     const size_t close = open == std::string_view::npos ? open : message.find('`', open + 1);
     if (close == std::string_view::npos) break;
-    const std::string_view flag = flag_of(message.substr(open + 1, close - open - 1));
+    const std::string flag = flag_of(message.substr(open + 1, close - open - 1));
     text += message.substr(0, open);
-    text += flag.empty() ? message.substr(open, close + 1 - open) : flag;
+    text += flag.empty() ? message.substr(open, close + 1 - open) : std::string_view(flag);
     message.remove_prefix(close + 1);
   }
   return text += message;

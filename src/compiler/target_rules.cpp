@@ -29,7 +29,7 @@ Status check_other_options(const Target& target, const BackendOptions& options) 
   }
   for (const auto& [name, value] : options) {
     if (find_option(all, name) != nullptr) continue;
-    return invalid_argument("no back end has the option {}; these are known: {}", name, option_names(all));
+    return invalid_argument("no back end has the option `{}`; these are known: {}", name, option_names(all));
   }
   return ok_status();
 }

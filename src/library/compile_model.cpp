@@ -46,23 +46,6 @@ Status set_prefill(const CompileModelOptions& given, CompileOptions& options) {
   return ok_status();
 }
 
-Status set_backend(const BackendOptions& given, NpuOptions& npu) {
-  for (const auto& [name, value] : given) {
-    if (name == "qnn-libs") {
-      npu.libraries = value;
-    } else if (name == "worker") {
-      npu.worker = value;
-    } else if (name == "emulator" && value == "true") {
-      npu.emulator = true;
-    } else if (name == "unshared" && value == "true") {
-      npu.share_weights = false;
-    } else {
-      return invalid_argument("the back end's option \"{}\" = \"{}\" is not known", name, value);
-    }
-  }
-  return ok_status();
-}
-
 Result<CompileOptions> to_compile_options(const CompileModelOptions& given) {
   CompileOptions options;
   constexpr int kMaxThreads = 1024;
@@ -88,7 +71,7 @@ Result<CompileOptions> to_compile_options(const CompileModelOptions& given) {
   if (given.rescore >= 0) options.rescore = given.rescore;
   TANDEM_TRY(set_prefill(given, options));
   TANDEM_TRY(set_calibration(given.calibration, options.calibration));
-  TANDEM_TRY(set_backend(given.backend, options.npu));
+  options.backend = given.backend;
   if (given.progress) {
     options.progress = [&](const Progress& p) { given.progress({p.stage, p.done, p.total}); };
   }

@@ -5,6 +5,7 @@
 #include "backends/registry/registry.h"
 #include "base/error.h"
 #include "base/guarded.h"
+#include "base/log.h"
 #include "runtime/chat_session.h"
 
 namespace tandem {
@@ -69,8 +70,8 @@ Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const std::filesystem::
 Status LoadedEngine::bind(const ProgramMaker& make_program) {
   const ArtifactHeader& head = artifact_.header();
   const Log log(options_.log, options_.log_level);
-  TANDEM_ASSIGN(program_, make_program ? make_program(artifact_, pool_)
-                                       : load_methods(artifact_, pool_, options_.backend, log));
+  TANDEM_ASSIGN(program_,
+                make_program ? make_program(artifact_, pool_) : load_methods(artifact_, pool_, options_.backend, log));
   TANDEM_ASSIGN(table_, MethodTable::read(*program_, head.model.vocab_size));
   chat_template_error_ = unsupported("the file has no tokenizer, so it cannot chat; give token ids");
   if (!head.text.has_tokenizer) return ok_status();

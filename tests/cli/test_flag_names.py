@@ -33,6 +33,12 @@ class FlagNames(unittest.TestCase):
         table = (SOURCE / "cli/flag_names.cpp").read_text()
         cls.flags = dict(re.findall(r'\{"([^"]+)", "(--[^"]+)"\}', table))
         assert len(cls.flags) > 10
+        # Options of back ends are flags by their own names.
+        for path in (SOURCE / "backends").rglob("*.cpp"):
+            for option, rest in re.findall(r'\{\.name = "([a-z-]+)",(.*?)\}', path.read_text(), flags=re.DOTALL):
+                if ".has_flag = false" not in rest:
+                    cls.flags[option] = f"--{option}"
+        assert "emulator" in cls.flags
         cls.strings = list(library_strings())
         assert any("`context`" in text for _, text in cls.strings)
 

@@ -31,27 +31,27 @@ std::string option_names(std::span<const OptionSpec> specs) {
 }
 
 Status check_option(const OptionSpec& spec, std::string_view value) {
-  if (value.empty()) return invalid_argument("the option {} has an empty value; leave it out", spec.name);
+  if (value.empty()) return invalid_argument("the option `{}` has an empty value; leave it out", spec.name);
   switch (spec.kind) {
     case OptionKind::kFlag:
       if (value == "true" || value == "false") break;
-      return invalid_argument("the option {} is \"{}\"; give true or false", spec.name, value);
+      return invalid_argument("the option `{}` is \"{}\"; give true or false", spec.name, value);
     case OptionKind::kCount:
       if (int64_t count = 0; parse_number(value, count) && count >= spec.least && count <= spec.most) break;
-      return invalid_argument("the option {} is \"{}\"; give a whole number from {} to {}", spec.name, value,
+      return invalid_argument("the option `{}` is \"{}\"; give a whole number from {} to {}", spec.name, value,
                               spec.least, spec.most);
     case OptionKind::kNumber:
       if (double number = 0.0; parse_number(value, number) && number > static_cast<double>(spec.least) &&
                                number <= static_cast<double>(spec.most)) {
         break;
       }
-      return invalid_argument("the option {} is \"{}\"; give a number above {} and up to {}", spec.name, value,
+      return invalid_argument("the option `{}` is \"{}\"; give a number above {} and up to {}", spec.name, value,
                               spec.least, spec.most);
     case OptionKind::kText: break;
   }
   if (spec.check == nullptr) return ok_status();
   if (Status status = spec.check(value); !status.ok()) {
-    return with_context(std::move(status).error(), "the option {}", spec.name);
+    return with_context(std::move(status).error(), "the option `{}`", spec.name);
   }
   return ok_status();
 }
@@ -60,7 +60,7 @@ Status check_options(std::span<const OptionSpec> specs, const BackendOptions& op
   for (const auto& [name, value] : options) {
     const OptionSpec* spec = find_option(specs, name);
     if (spec == nullptr) {
-      return invalid_argument("the option {} is unknown; these are known: {}", name, option_names(specs));
+      return invalid_argument("the option `{}` is unknown; these are known: {}", name, option_names(specs));
     }
     TANDEM_TRY(check_option(*spec, value));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace tandem {
 namespace {
@@ -46,14 +47,14 @@ std::vector<OptionSpec> all_backend_options() {
   return all;
 }
 
-Result<std::unique_ptr<Program>> load_methods(const Artifact& artifact, ThreadPool& pool,
-                                              const BackendOptions& options, const Log& log) {
+Result<std::unique_ptr<Program>> load_methods(const Artifact& artifact, ThreadPool& pool, const BackendOptions& options,
+                                              const Log& log) {
   TANDEM_ASSIGN(const Backend* backend, backend_of(artifact.header()));
   const std::vector<OptionSpec> all = all_backend_options();
   BackendOptions own;
   for (const auto& [name, value] : options) {
     if (find_option(all, name) == nullptr) {
-      return invalid_argument("no back end has the option {}; these are known: {}", name, option_names(all));
+      return invalid_argument("no back end has the option `{}`; these are known: {}", name, option_names(all));
     }
     if (find_option(backend->options(), name) != nullptr) own.emplace(name, value);
   }

@@ -347,7 +347,7 @@ TEST(TargetRules, AnOptionThatNobodyHasIsRefused) {
   CompileOptions options;
   options.backend["shard"] = "3";
   for (const char* target : {"cpu", "sm8750", "reference"}) {
-    expect_refused(settle(target, "w4", options), {"no back end has the option shard", "shards"},
+    expect_refused(settle(target, "w4", options), {"no back end has the option `shard`", "shards"},
                    ErrorCode::kInvalidArgument);
   }
   // Where a library is asks for nothing.
