@@ -84,7 +84,7 @@ Status check_activations(const NpuTarget& target, const ModelPlan& plan, const C
 // Why the CPU cannot rescore the logits of a head in few bits; "" if it can.
 std::string_view rescore_obstacle(const ModelPlan& plan, const Recipe& recipe) {
   if (!plan.tied) return "the head is not tied to the embedding, whose rows the CPU has";
-  if (plan.family->head_bias) return "the head has a bias";
+  if (plan.family->lm_head_bias) return "the head has a bias";
   if (recipe.spec_for("embedding").format != WeightFormat::kI8) return "the embedding is not int8";
   return {};
 }
