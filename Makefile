@@ -98,6 +98,10 @@ test-tsan: deps-test ## Look for data races: the thread pool, kernels and sessio
 	build/tsan/tests/test_cpu_execute --gtest_brief=1
 	build/tsan/tests/test_runtime_parallel --gtest_brief=1
 
+.PHONY: test-cpu-only
+test-cpu-only: deps-build ## Build a run time with the CPU's back end alone, and see that it refuses other files
+	scripts/test_cpu_only.sh $(JOBS)
+
 .PHONY: test-valgrind
 test-valgrind: build ## Run the demo model under valgrind: nothing undefined is read, nothing leaks
 	@scripts/install_dependencies.sh valgrind

@@ -77,6 +77,16 @@ if grep -nP '\b(v?fork|posix_spawnp?|popen|system(?=\((?!\)))|exec(l|le|lp|v|ve|
   complain "a library that runs models must not start processes"
 fi
 
+# Back ends are behind an interface (docs/architecture.md, "A back end"): what names one of them outside of its folder
+# could not be built without it.
+backends=$(sed -n 's/^set(TANDEM_BACKENDS_IN_SOURCES \(.*\))$/\1/p' src/backends/backends.cmake | tr ' ' '|')
+[[ -n $backends ]] || complain "src/backends/backends.cmake has no list of back ends"
+if grep -rnE "#include \"backends/($backends)/|\"($backends)\"|\b($backends)::" --include='*.h' --include='*.cpp' \
+  include src/base src/ir src/artifact src/runtime src/compiler src/eval src/cli src/reference src/weight_layout \
+  src/backends/interface src/backends/registry | grep -vE '//.*"'; then
+  complain "only a back end's own folder names it; ask the registry (src/backends/registry, compiler/backend_compiler.h)"
+fi
+
 # One place of the command line prints (src/cli/output.h): it escapes what comes from files and survives a closed terminal.
 if grep -nE 'std::(cout|cerr|clog|cin)|\b(printf|fprintf|puts|fputs|fputc|putchar|fwrite)\(|\b(stdout|stderr)\b' \
   src/cli/*.h src/cli/*.cpp | grep -vE '^src/cli/output\.(h|cpp):|^\S+:[0-9]+:\s*//'; then

@@ -4,6 +4,7 @@
 #   const BackendCompiler& tandem::NAME::backend_compiler();   (compiler/backend_compiler.h)
 # The registry is generated from the list: registration by static initializers gets lost in static libraries.
 set(TANDEM_BACKENDS_IN_SOURCES cpu qnn reference)
+set(TANDEM_BACKENDS_IN_SOURCES ${TANDEM_BACKENDS_IN_SOURCES} PARENT_SCOPE)  # For the tests.
 set(TANDEM_BACKENDS "${TANDEM_BACKENDS_IN_SOURCES}" CACHE STRING
     "Back ends of this build; the first one's first target is what `tandem compile` compiles for by default")
 

@@ -54,10 +54,9 @@ void report_text(const BenchmarkReport& r) {
   show("first token        {:>10}  after a prompt of {} tokens ({:.0f} tokens/s)",
        str_format("{:.1f} ms", r.first_token_seconds * 1e3), r.prompt_tokens, r.prompt_tokens_per_second);
   show("  computes         {:>10}  GOPS{}", str_format("{:.0f}", r.prompt_operations / r.first_token_seconds / 1e9),
-       r.int8_operations_per_second > 0.0
-           ? str_format(": {:.0f} % of the {:.0f} GOPS that int8 reaches here", 100.0 * r.int8_share,
-                        r.int8_operations_per_second / 1e9)
-           : "");
+       r.int8_operations_per_second > 0.0 ? str_format(": {:.0f} % of the {:.0f} GOPS that int8 reaches here",
+                                                       100.0 * r.int8_share, r.int8_operations_per_second / 1e9)
+                                          : "");
   if (r.kv_first_token_seconds > 0.0) {
     show("  one by one       {:>10}  the same prompt without prefill: {:.1f} times as long",
          str_format("{:.1f} ms", r.kv_first_token_seconds * 1e3), r.kv_first_token_seconds / r.first_token_seconds);

@@ -31,7 +31,7 @@ struct TargetDetails {
 // A file that a compile writes beside the compiled one.
 struct ExtraOutput {
   std::filesystem::path path;
-  std::string_view kind;                                           // "a file of estimates"
+  std::string_view kind;                                          // "a file of estimates"
   std::function<bool(const std::filesystem::path&)> may_replace;  // Whether what is there is such a file.
 };
 

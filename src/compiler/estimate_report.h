@@ -1,6 +1,7 @@
 // What the vendor's compiler expects of a file's methods, added up over shards and over the calls of a prompt.
 //
-// Nothing here is measured: such a compiler simulates what it has scheduled (docs/performance.md, "Estimates"). The sums leave out what is between the graphs: the CPU's embedding, the cache's rows, the calls.
+// Nothing here is measured: such a compiler simulates what it has scheduled (docs/performance.md, "Estimates"). The
+// sums leave out what is between the graphs: the CPU's embedding, the cache's rows, the calls.
 #pragma once
 
 #include <cstdint>

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <utility>
 
-#include "compiler/estimate_report.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/mapped_file.h"
+#include "compiler/estimate_report.h"
 
 namespace tandem {
 namespace {

@@ -3,10 +3,10 @@
 #include <map>
 #include <set>
 
-#include "compiler/weight_writer.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "compiler/weight_writer.h"
 
 namespace tandem {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "artifact/reader.h"
-#include "compiler/weight_writer.h"
 #include "base/error.h"
 #include "compiler/source_hash.h"
+#include "compiler/weight_writer.h"
 
 namespace tandem {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <span>
 
-#include "weight_layout/packed_matrix.h"
-#include "weight_layout/row_table.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "weight_layout/packed_matrix.h"
+#include "weight_layout/row_table.h"
 
 namespace tandem {
 namespace {

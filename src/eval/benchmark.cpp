@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "backends/registry/registry.h"
 #include "backends/interface/method_memory.h"
+#include "backends/registry/registry.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "runtime/loaded_engine.h"
@@ -110,7 +110,8 @@ double measure_int8_peak(ThreadPool& pool, const Processor& processor) {
   for (int repeat = 0; repeat < 5; ++repeat) {
     std::vector<int64_t> done(static_cast<size_t>(pool.size()));
     const Clock::time_point start = Clock::now();
-    pool.run(pool.size(), [&](int64_t task, int) { done[static_cast<size_t>(task)] = processor.multiply_int8(kRounds); });
+    pool.run(pool.size(),
+             [&](int64_t task, int) { done[static_cast<size_t>(task)] = processor.multiply_int8(kRounds); });
     const double seconds = seconds_since(start);
     double operations = 0.0;
     for (const int64_t part : done) operations += static_cast<double>(part);

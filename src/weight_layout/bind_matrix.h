@@ -2,9 +2,9 @@
 #pragma once
 
 #include "artifact/reader.h"
+#include "tandem/status.h"
 #include "weight_layout/packed_matrix.h"
 #include "weight_layout/row_table.h"
-#include "tandem/status.h"
 
 namespace tandem {
 

@@ -1,8 +1,9 @@
 // Converts between the portable form of a weight matrix and the panels that kernels read.
+#include "weight_layout/packed_matrix.h"
+
 #include <algorithm>
 #include <bit>
 
-#include "weight_layout/packed_matrix.h"
 #include "base/half.h"
 
 namespace tandem {

@@ -950,13 +950,27 @@ class Targets(CliTest):
         text = self.ok("targets").stdout
         targets = json.loads(self.ok("targets", "--json").stdout)
         names = [t["name"] for t in targets]
-        self.assertEqual(names, ["cpu", *self.NPUS])
+        self.assertEqual(names, ["cpu", *self.NPUS, "reference"])
         simulated = {t["name"] for t in targets if t.get("estimate_of") == t["name"]}
         self.assertEqual(simulated, {"sa8540", "sa8255", "qcs9100", "sa8797"})
         self.assertIn("estimates: of a relative, sa8797 (V81)", text)
         for name in names:
             self.assertRegex(text, rf"(?m)^{name}\b")
         self.assertIn("Snapdragon 8 Elite", text)
+
+    def test_the_reference_runs_a_file_like_any_other(self):
+        answers = {}
+        for target in ("cpu", "reference"):
+            file = self.folder / f"{target}.tdm"
+            self.ok("compile", DEMO, "-o", file, "--target", target, "--recipe", "fp32", "--context", 64, "--quiet")
+            done = self.ok("run", file, "-p", "Hi", "--greedy", "-n", 6, "--json")
+            answers[target] = json.loads(done.stdout)["text"]
+        self.assertEqual(answers["reference"], answers["cpu"])
+        figures = json.loads(self.ok("bench", file, "--prompt", 4, "--tokens", 2, "--repeats", 1, "--json").stdout)
+        self.assertEqual(figures["isa"], "reference")
+        self.assertIn("reference", self.ok("inspect", file).stdout)
+        self.assertIn("perplexity", self.ok("eval", file, "--text", DEMO / "config.json", "--window", 8, "--limit", 1,
+                                            "--answers", 0).stdout)
 
 
 def qnn_libraries():

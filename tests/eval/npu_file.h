@@ -5,10 +5,10 @@
 
 #include "artifact/reader.h"
 #include "artifact/writer.h"
+#include "backends/qnn/compile/npu_rules.h"
 #include "backends/qnn/compile/shard_job.h"
 #include "compiler/calibration/calibrate.h"
 #include "compiler/compile_job.h"
-#include "backends/qnn/compile/npu_rules.h"
 #include "eval/tested_model.h"
 #include "support/compiled_model.h"
 #include "support/score_rows.h"

@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 namespace tandem {
-namespace {
+namespace options_test {
 
 Status check_color(std::string_view value) {
   if (value == "red" || value == "blue") return ok_status();
@@ -64,5 +64,5 @@ TEST(OptionValues, WhatASpecDoesNotAllowIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace options_test
 }  // namespace tandem

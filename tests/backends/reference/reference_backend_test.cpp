@@ -7,7 +7,7 @@
 #include "support/compiled_model.h"
 
 namespace tandem {
-namespace {
+namespace reference_backend_test {
 
 class ReferenceBackend : public ::testing::Test {
  protected:
@@ -93,5 +93,5 @@ TEST_F(ReferenceBackend, RefusesOptionsOfNpus) {
   EXPECT_NE(report.error().message.find("`emulator` is for NPU targets"), std::string::npos) << report.error().message;
 }
 
-}  // namespace
+}  // namespace reference_backend_test
 }  // namespace tandem

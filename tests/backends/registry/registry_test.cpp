@@ -10,7 +10,7 @@
 #include "support/compiled_model.h"
 
 namespace tandem {
-namespace {
+namespace registry_test {
 
 TEST(Registry, HasBothHalvesOfEveryBackendUnderOneName) {
   std::set<std::string_view> names;
@@ -75,5 +75,5 @@ TEST(Registry, OptionsOfOtherBackendsArePassedOverAndUnknownOnesRefused) {
   EXPECT_NE(unknown.error().message.find("profile"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace registry_test
 }  // namespace tandem

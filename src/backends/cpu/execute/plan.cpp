@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "weight_layout/bind_matrix.h"
 #include "backends/cpu/execute/check_ops.h"
 #include "backends/cpu/execute/int16_linear.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "ir/op_table.h"
+#include "weight_layout/bind_matrix.h"
 
 namespace tandem::cpu {
 namespace {

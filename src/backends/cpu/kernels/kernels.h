@@ -9,10 +9,10 @@
 #include <span>
 #include <string_view>
 
-#include "weight_layout/packed_matrix.h"
 #include "base/dtype.h"
 #include "numerics/fake_quant.h"
 #include "tandem/status.h"
+#include "weight_layout/packed_matrix.h"
 
 namespace tandem::cpu {
 

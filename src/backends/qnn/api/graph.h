@@ -13,9 +13,9 @@
 #include <variant>
 #include <vector>
 
+#include "backends/interface/estimate.h"
 #include "backends/qnn/api/binary_info.h"
 #include "backends/qnn/api/context.h"
-#include "backends/interface/estimate.h"
 #include "backends/qnn/api/tensor_builder.h"
 #include "tandem/status.h"
 

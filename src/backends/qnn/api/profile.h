@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "backends/qnn/api/backend.h"
 #include "backends/interface/estimate.h"
+#include "backends/qnn/api/backend.h"
 #include "tandem/status.h"
 
 namespace tandem::qnn {

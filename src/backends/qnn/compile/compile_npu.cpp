@@ -36,19 +36,6 @@ namespace {
 constexpr uint64_t kWorkerBase = uint64_t{150} << 20;
 constexpr uint64_t kWorkerFactor = 10;
 
-// A graph that names what the CPU looks up: the embedding.
-ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe) {
-  ir::Graph graph;
-  const WeightSource& source = *plan.find_weight("embedding");
-  ir::Tensor table = {.name = source.name,
-                      .role = ir::TensorRole::kWeight,
-                      .shape = {source.rows, source.cols},
-                      .purpose = source.purpose};
-  set_weight_format(table, recipe.spec_for("embedding"));
-  graph.add(std::move(table));
-  return graph;
-}
-
 class NpuCompiler {
  public:
   NpuCompiler(CompileJob& job, const NpuOptions& options)
@@ -309,13 +296,12 @@ class NpuCompiler {
           return done(task, result);
         });
       };
-      TANDEM_ASSIGN(RelativeEstimates relative,
-                    estimate_on_relative(simulated, target_.vtcm_mb, tasks, work, run));
+      TANDEM_ASSIGN(RelativeEstimates relative, estimate_on_relative(simulated, target_.vtcm_mb, tasks, work, run));
       results = std::move(relative.results);
       job_.report().segments_reused += relative.reused;
     }
-    TANDEM_ASSIGN(job_.report().estimates, make_estimate_report(target_, simulated, target_.vtcm_mb,
-                                                                job_.shapes(), shards_, results));
+    TANDEM_ASSIGN(job_.report().estimates,
+                  make_estimate_report(target_, simulated, target_.vtcm_mb, job_.shapes(), shards_, results));
     page_.sections = estimate_html(*job_.report().estimates);
     TANDEM_TRY(write_page());
     if (npu_.estimate_json.empty()) return ok_status();

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/passes/attention_form.h"
 #include "backends/qnn/compile/npu_targets.h"
+#include "compiler/passes/attention_form.h"
 #include "models/builder.h"
 #include "models/model_plan.h"
 #include "quant/recipe.h"

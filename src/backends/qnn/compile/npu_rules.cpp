@@ -42,7 +42,8 @@ Status check_formats(const NpuTarget& target, const ModelPlan& plan, const Recip
   return ok_status();
 }
 
-Status check_kv(const NpuTarget& target, const CompileOptions& options, Recipe& recipe, std::vector<std::string>& notes) {
+Status check_kv(const NpuTarget& target, const CompileOptions& options, Recipe& recipe,
+                std::vector<std::string>& notes) {
   if (options.kv) recipe.kv = *options.kv;
   const bool in_f16 = computes_in_f16(recipe);
   const KvFormat usual = in_f16 ? KvFormat::kFp16 : KvFormat::kU8;

@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "backends/qnn/compile/shard_processes.h"
 #include "backends/qnn/compile/npu_targets.h"
+#include "backends/qnn/compile/shard_processes.h"
 #include "compiler/work_folder.h"
 
 namespace tandem {

@@ -7,13 +7,13 @@
 
 #include "artifact/reader.h"
 #include "backends/qnn/api/binary_info.h"
+#include "backends/qnn/compile/shard_source.h"
 #include "backends/qnn/lower/lower.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/guarded.h"
-#include "backends/qnn/compile/shard_source.h"
 #include "weights/checkpoint_weights.h"
 #include "weights/sliced_weights.h"
 

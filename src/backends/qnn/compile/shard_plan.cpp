@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
+#include "backends/qnn/compile/npu_targets.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "backends/qnn/compile/npu_targets.h"
+#include "compiler/passes/passes.h"
 #include "ir/verifier.h"
 
 namespace tandem {
@@ -184,6 +185,18 @@ Result<ir::Graph> extract_head(const ir::Graph& method) {
     taken[i] = layers[i] == kBehind && !method.ops[i].attributes.on_host;
   }
   return extract(method, taken, "head");
+}
+
+ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe) {
+  ir::Graph graph;
+  const WeightSource& source = *plan.find_weight("embedding");
+  ir::Tensor table = {.name = source.name,
+                      .role = ir::TensorRole::kWeight,
+                      .shape = {source.rows, source.cols},
+                      .purpose = source.purpose};
+  set_weight_format(table, recipe.spec_for("embedding"));
+  graph.add(std::move(table));
+  return graph;
 }
 
 }  // namespace tandem

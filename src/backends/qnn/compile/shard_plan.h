@@ -39,4 +39,7 @@ Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shar
 // From the last layer's output to the logits.
 Result<ir::Graph> extract_head(const ir::Graph& method);
 
+// A graph that names what the CPU looks up: the embedding.
+ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe);
+
 }  // namespace tandem

@@ -291,8 +291,7 @@ Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptio
 }
 
 Status run_tasks(std::vector<WorkerTask> tasks, const NpuOptions& npu, const CompileOptions& compile,
-                 WorkerOptions options,
-                 const std::function<Status(size_t task, const ShardResult& result)>& done) {
+                 WorkerOptions options, const std::function<Status(size_t task, const ShardResult& result)>& done) {
   options.stop = compile.stop;
   options.log = compile.log;
   options.memory = npu.memory != 0 ? npu.memory : std::min(kDefaultNpuMemory, machine_memory() / 10 * 8);

@@ -45,8 +45,7 @@ Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptio
 
 // The same with as many workers and threads as the options and this machine allow.
 Status run_tasks(std::vector<WorkerTask> tasks, const NpuOptions& npu, const CompileOptions& compile,
-                 WorkerOptions options,
-                 const std::function<Status(size_t task, const ShardResult& result)>& done);
+                 WorkerOptions options, const std::function<Status(size_t task, const ShardResult& result)>& done);
 
 // The worker beside the program that runs, or the one that was given; an error says how to get it.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& given);

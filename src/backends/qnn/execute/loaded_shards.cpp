@@ -4,9 +4,9 @@
 #include <mutex>
 #include <tuple>
 
-#include "weight_layout/bind_matrix.h"
 #include "backends/qnn/execute/preflight.h"
 #include "base/error.h"
+#include "weight_layout/bind_matrix.h"
 
 namespace tandem::qnn {
 namespace {

@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "artifact/reader.h"
-#include "weight_layout/packed_matrix.h"
-#include "weight_layout/row_table.h"
 #include "backends/qnn/api/graph.h"
 #include "backends/qnn/api/log.h"
 #include "backends/qnn/api/power.h"
@@ -18,6 +16,8 @@
 #include "backends/qnn/execute/program.h"
 #include "base/thread_pool.h"
 #include "tandem/status.h"
+#include "weight_layout/packed_matrix.h"
+#include "weight_layout/row_table.h"
 
 namespace tandem::qnn {
 
@@ -31,7 +31,7 @@ using HostTable = std::variant<PackedMatrix, RowTable>;
 
 struct LoadedMethod {
   MethodPlan plan;
-  std::vector<HostTable> tables;               // Of plan.lookups.
+  std::vector<HostTable> tables;          // Of plan.lookups.
   std::vector<RowTable> rescored_tables;  // Of plan.rescores.
 };
 

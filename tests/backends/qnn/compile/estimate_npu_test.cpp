@@ -125,7 +125,8 @@ TEST_F(NpuEstimate, WhatIsFinishedIsNotLost) {
   TANDEM_NEEDS_QNN();
   CompileOptions crashing = options("sm8750");
   // Both shards, and the first of the relative: the fourth process crashes.
-  crashing.backend["qnn-worker"] = counting_worker("[ \"$(wc -l < " + (folder_ / "count").string() + " 2>/dev/null)\" = 3 ] && kill -SEGV $$\n");
+  crashing.backend["qnn-worker"] =
+      counting_worker("[ \"$(wc -l < " + (folder_ / "count").string() + " 2>/dev/null)\" = 3 ] && kill -SEGV $$\n");
   const auto failed = compile(checkpoint_, output_, crashing);
   ASSERT_FALSE(failed.ok());
   EXPECT_HAS(failed.error().message, "on sa8797");

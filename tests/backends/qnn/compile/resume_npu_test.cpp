@@ -88,7 +88,8 @@ TEST_F(NpuResume, OtherOptionsStartAnew) {
     change(other);
     // Stopped as soon as it starts a worker: what it would reuse is known by then.
     size_t workers = 0;
-    other.backend["qnn-worker"] = test::write_script(folder_ / "counting", "echo x >> " + (folder_ / "count").string() + "\nexit 7\n");
+    other.backend["qnn-worker"] =
+        test::write_script(folder_ / "counting", "echo x >> " + (folder_ / "count").string() + "\nexit 7\n");
     other.backend["jobs"] = "3";
     fs::remove(folder_ / "count");
     error_of(other);
@@ -150,7 +151,8 @@ TEST_F(NpuResume, WeightsThatChangeBeforeAWorkerReadsThemAreRefused) {
   const std::vector<float> ones(64, 1.5f);
   ASSERT_TRUE(test::overwrite_tensor(folder_ / "other", "model.layers.1.input_layernorm.weight", ones));
   CompileOptions changing = options();
-  changing.backend["qnn-worker"] = worker_that("cp " + (folder_ / "other/model.safetensors").string() + " " + (folder_ / "new").string() + "; mv " +
+  changing.backend["qnn-worker"] =
+      worker_that("cp " + (folder_ / "other/model.safetensors").string() + " " + (folder_ / "new").string() + "; mv " +
                       (folder_ / "new").string() + " " + (copy / "model.safetensors").string(),
                   "layers.1-1");
   const auto report = compile(copy, output_, changing);

@@ -17,13 +17,13 @@
 
 #include "artifact/reader.h"
 #include "artifact/writer.h"
-#include "weight_layout/packed_matrix.h"
 #include "backends/interface/io_conversion.h"
 #include "backends/qnn/api/qnn_support.h"
 #include "backends/qnn/execute/program.h"
 #include "base/checked.h"
 #include "base/try.h"
 #include "support/temp_folder.h"
+#include "weight_layout/packed_matrix.h"
 
 namespace tandem::qnn::test {
 

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# A run time with the CPU's back end alone (-DTANDEM_BACKENDS=cpu): it builds, holds nothing of the others, loads a file
+# for the CPU, and says of a file for an NPU what is missing.
+#   scripts/test_cpu_only.sh [JOBS]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=build/cpu-only
+minimal=$build/examples/minimal
+fail() {
+  echo "test_cpu_only.sh: $*" >&2
+  exit 1
+}
+
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTANDEM_BACKENDS=cpu -DTANDEM_TESTS=OFF > /dev/null
+cmake --build $build --target minimal -j "${1:-$(nproc)}"
+
+# A temporary file and no pipe into `grep -q`, whose early end would count as a failure of what writes into it.
+symbols=$build/symbols.txt
+nm -C $minimal > $symbols
+grep -q 'tandem::cpu::' $symbols || fail "the example has no CPU back end"
+if grep -E 'tandem::(qnn|reference|qnn::abi)::' $symbols; then fail "the example has another back end in it"; fi
+
+$minimal tests/data/artifact/v1.tdm Hello > $build/answer.txt || fail "a file for the CPU was not run"
+
+if said=$($minimal tests/data/artifact/npu.tdm Hello 2>&1); then fail "a file for an NPU was run"; fi
+for part in 'back end "qnn"' 'this build has cpu;' '-DTANDEM_BACKENDS="cpu;qnn"'; do
+  [[ $said == *"$part"* ]] || fail "\"$part\" is missing in: $said"
+done
+
+if cmake -S . -B $build/wrong -G Ninja -DTANDEM_BACKENDS=abacus -DTANDEM_TESTS=OFF > $build/wrong.log 2>&1; then
+  fail "an unknown back end was configured"
+fi
+grep -q 'the back ends are: cpu' $build/wrong.log || fail "the error for an unknown back end does not list those there are"
+echo "test_cpu_only.sh: passed"
