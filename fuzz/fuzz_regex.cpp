@@ -1,5 +1,7 @@
 // A pattern, a line break, a text: any pattern compiles or is refused, and all matches in any text, also in one that
-// repeats itself, are found in order within the budget, or the budget ends them.
+// repeats itself, are found in order within the budget, or the budget ends them. By its automaton or by the machine
+// alone, the matches are the same. Then the same for the compiled form with bytes of it changed (pairs of a 16-bit
+// place and a byte in the text), which is read or refused.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -12,8 +14,8 @@
 namespace {
 
 // Looks at a text, and gives the number of its matches; -1 if the budget did not suffice.
-int64_t search(const tandem::Regex& regex, std::string_view text) {
-  tandem::RegexMatcher matcher(regex);
+int64_t search(const tandem::Regex& regex, std::string_view text, bool use_dfa = true) {
+  tandem::RegexMatcher matcher(regex, use_dfa);
   tandem::WorkBudget budget(text.size(), 1 << 12);
   matcher.start(text, budget);
   size_t last = 0;
@@ -37,16 +39,30 @@ int64_t search(const tandem::Regex& regex, std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const size_t line = bytes.find('\n');
-  const auto regex = tandem::make_regex(bytes.substr(0, line));
-  if (!regex.ok()) {
-    if (regex.error().message.empty()) std::abort();
+  auto compiled = tandem::compile_regex(bytes.substr(0, line));
+  if (!compiled.ok()) {
+    if (compiled.error().message.empty()) std::abort();
     return 0;
   }
+  const auto regex = tandem::Regex::load(*compiled);
+  if (!regex.ok()) std::abort();
   std::string text;
   if (line != std::string_view::npos) tandem::append_utf8_lossy(text, bytes.substr(line + 1));
-  if (search(*regex, text) < 0 && text.empty()) std::abort();
+  const int64_t count = search(*regex, text);
+  if (count < 0 && text.empty()) std::abort();
+  const int64_t by_machine = search(*regex, text, /*use_dfa=*/false);
+  if (count >= 0 && by_machine >= 0 && count != by_machine) std::abort();
   std::string pumped;
   while (!text.empty() && pumped.size() + text.size() < 4096) pumped += text;
   search(*regex, pumped);
+
+  for (size_t i = line == std::string_view::npos ? size : line + 1; i + 3 <= size; i += 3) {
+    const size_t at = data[i] | size_t{data[i + 1]} << 8;
+    (*compiled)[at % compiled->size()] = static_cast<char>(data[i + 2]);
+  }
+  const auto changed = tandem::Regex::load(*compiled);
+  if (!changed.ok()) return 0;
+  search(*changed, text);
+  search(*changed, text, /*use_dfa=*/false);
   return 0;
 }

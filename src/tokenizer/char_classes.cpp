@@ -45,7 +45,10 @@ std::vector<std::bitset<256>> CharClasses::lead_bytes() const {
   }
   for (size_t block = 0; block < of_block.size(); ++block) {
     if (of_block[block].none()) continue;
-    for (size_t i = 0; i <= kMask; ++i) leads[blocks_[(block << kShift) | i]] |= of_block[block];
+    const uint16_t* const cells = &blocks_[block << kShift];
+    for (size_t i = 0; i <= kMask; ++i) {
+      if (i == 0 || cells[i] != cells[i - 1]) leads[cells[i]] |= of_block[block];
+    }
   }
   return leads;
 }

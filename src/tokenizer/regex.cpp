@@ -43,6 +43,7 @@ struct RegexMatcher::State {
   RegexMachine::Outcome search(RegexMatch& match);
   RegexMachine::Outcome find_literal(RegexMatch& match);
   RegexMachine::Outcome find_next(RegexMatch& match);
+  size_t split_by_dfa(std::vector<std::string_view>& words);
 };
 
 std::string shown_pattern(std::string_view pattern) {
@@ -168,14 +169,37 @@ Result<std::optional<RegexMatch>> RegexMatcher::next() {
   return std::optional<RegexMatch>();
 }
 
+// The words of a text up to where its automaton has no match, or has used up its steps. Where it stopped.
+size_t RegexMatcher::State::split_by_dfa(std::vector<std::string_view>& words) {
+  const RegexDfa& dfa = code->program.dfa;
+  const CharClasses& classes = code->program.classes;
+  const uint64_t limit = std::min(dfa_left, budget->left());
+  uint64_t work = 0;
+  size_t at = 0;
+  while (at < text.size() && work < limit) {
+    const size_t end = dfa.match(classes, text, at, work);
+    if (end == RegexDfa::kNoMatch || end == at) break;
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  dfa_left -= std::min(dfa_left, work);
+  (void)budget->spend(std::min(work, budget->left()));
+  return at;
+}
+
 Status RegexMatcher::split(std::string_view text, WorkBudget& budget, bool with_gaps,
                            std::vector<std::string_view>& words) {
   start(text, budget);
-  size_t done = 0;
-  while (true) {
+  State& s = *state_;
+  size_t done = s.has_dfa ? s.split_by_dfa(words) : 0;
+  if (done > 0) {
+    s.from = done;
+    s.last_end = done;
+  }
+  while (done < text.size()) {
     RegexMatch match{};
-    const RegexMachine::Outcome outcome = state_->find_next(match);
-    if (outcome == RegexMachine::Outcome::kTooLong) return state_->too_long();
+    const RegexMachine::Outcome outcome = s.find_next(match);
+    if (outcome == RegexMachine::Outcome::kTooLong) return s.too_long();
     if (outcome == RegexMachine::Outcome::kFail) break;
     if (with_gaps && done < match.begin) words.push_back(text.substr(done, match.begin - done));
     if (match.begin < match.end) words.push_back(text.substr(match.begin, match.end - match.begin));

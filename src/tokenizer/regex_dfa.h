@@ -57,10 +57,11 @@ class RegexDfa {
 
 inline size_t RegexDfa::match(const CharClasses& classes, std::string_view text, size_t begin, uint64_t& work) const {
   const uint32_t* const table = table_.data();
+  const size_t size = text.size();
   size_t end = kNoMatch;
   size_t at = begin;
   uint32_t current = start(classes, text, begin);
-  while (at < text.size()) {
+  while (at < size) {
     const auto byte = static_cast<uint8_t>(text[at]);
     uint32_t char_class;
     size_t length = 1;
@@ -74,8 +75,17 @@ inline size_t RegexDfa::match(const CharClasses& classes, std::string_view text,
     const uint32_t next = table[(current >> 1) + char_class];
     if ((next & 1) != 0) end = at;
     at += length;
-    // In a run, as of letters, a processor guesses this right, and the next look-up does not wait for the last.
-    if (next == current) continue;
+    if (next == current) {
+      // A run, as of letters: a processor guesses right that it goes on, and no look-up waits for the one before.
+      const uint32_t* const row = table + (current >> 1);
+      const size_t from = at;
+      while (at < size && static_cast<uint8_t>(text[at]) < 0x80 &&
+             row[classes.of_ascii(static_cast<uint8_t>(text[at]))] == current) {
+        ++at;
+      }
+      if (at != from && (current & 1) != 0) end = at - 1;
+      continue;
+    }
     if (next < 2) {
       work += at - begin;
       return end;

@@ -254,6 +254,37 @@ TEST(Regex, WhatIsNotLinearEndsWithASentence) {
   }
 }
 
+// The compiled form comes from a file and may have any bytes.
+TEST(Regex, DamagedProgramsAreReadSafely) {
+  const std::string text = "It's 1234 naïve  日本\n\n x";
+  for (const char* pattern :
+       {R"(\p{N}{1,3}|(?i:'s)| ?\p{L}+|\s+(?!\S)|\s+)", R"((?>a+)b|(?=(?:a{3})*(?!a))a|(?:a*)*x|^$)"}) {
+    const Result<std::string> compiled = compile_regex(pattern);
+    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    for (size_t length = 0; length < compiled->size(); length += length < 100 ? 1 : 37) {
+      EXPECT_FALSE(Regex::load(std::string_view(*compiled).substr(0, length)).ok()) << length;
+    }
+    EXPECT_FALSE(Regex::load(*compiled + "x").ok());
+    std::mt19937 random(3);
+    size_t loaded = 0;
+    for (int i = 0; i < 3'000; ++i) {
+      std::string damaged = *compiled;
+      const size_t program = damaged.size() - 2'000;  // Most of the rest says what characters there are.
+      const size_t at = i % 3 == 0 ? random() % 200 : program + random() % 2'000;
+      damaged[at] = static_cast<char>(random() % 2 == 0 ? random() % 8 : random());
+      const Result<Regex> regex = Regex::load(damaged);
+      if (!regex.ok()) continue;
+      ++loaded;
+      for (const bool use_dfa : {true, false}) {
+        WorkBudget budget(text.size(), 1 << 12);
+        const std::optional<Matches> matches = find_all(*regex, text, budget, use_dfa);
+        for (const auto& [begin, end] : matches.value_or(Matches())) ASSERT_TRUE(begin <= end && end <= text.size());
+      }
+    }
+    EXPECT_GT(loaded, 100u);
+  }
+}
+
 TEST(Regex, RealPatternsTakeLittleWork) {
   std::string text;
   while (text.size() < 20'000) text += "It's 1234 o'clock, naïve \U0001f600 日本語の文。\n\n    return x+=1;  ";
