@@ -88,6 +88,13 @@ done
 "$work/consumer/build/compile_and_ask" models/demo "$work/both.tdm" || complain "compiling and running in one process failed"
 cmp "$work/both.tdm" "$work/demo.tdm" || complain "the library's defaults are not those of the program"
 
+# Found by the library in build/qnn; the worker is found beside the library.
+if [[ -e build/qnn/onnxruntime_qnn/libQnnHtp.so ]]; then
+  "$work/consumer/build/compile_and_ask" models/demo "$work/npu.tdm" sm8750 || complain "compiling for an NPU failed"
+else
+  echo "test_install: nothing was compiled for an NPU, because Qualcomm's library is not in build/qnn (make qnn)"
+fi
+
 if ((failures > 0)); then
   echo "test_install: $failures complaints" >&2
   exit 1

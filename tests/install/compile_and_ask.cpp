@@ -1,4 +1,5 @@
-// compile_and_ask CHECKPOINT FILE: the compiler and the run time in one process.
+// compile_and_ask CHECKPOINT FILE [NPU]: the compiler and the run time in one process; a file for an NPU is made for
+// its emulator, by the worker that was installed.
 #include <tandem/compile.h>
 #include <tandem/engine.h>
 
@@ -6,8 +7,17 @@
 #include <vector>
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  const auto model = tandem::compile_model(argv[1], argv[2]);
+  if (argc != 3 && argc != 4) return 2;
+  tandem::CompileModelOptions compile;
+  if (argc == 4) {
+    compile.target = argv[3];
+    compile.context = 64;
+    compile.decode_only = true;
+    compile.backend = {{"emulator", "true"}};
+    compile.calibration.samples = 1;
+    compile.calibration.length = 16;
+  }
+  const auto model = tandem::compile_model(argv[1], argv[2], compile);
   if (!model.ok()) {
     std::fprintf(stderr, "%s\n", model.error().message.c_str());
     return 1;
