@@ -170,7 +170,7 @@ def estimate_all(estimator: Estimator, args: argparse.Namespace) -> dict:
 
 
 def calls_as_run_time(lengths: list[int], remaining: int) -> list[int]:
-    """src/backends/interface/method_choice.h. `lengths` ascend from 1."""
+    """src/backends/interface/method_selection.h. `lengths` ascend from 1."""
     calls = []
     while remaining > 0:
         fills = [n for n in lengths if n <= remaining]

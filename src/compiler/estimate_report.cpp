@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "backends/interface/method_choice.h"
+#include "backends/interface/method_selection.h"
 #include "base/error.h"
 #include "base/format.h"
 

@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-// Turns tokens into text that may be shown: whole characters, nothing of a stop string, reasoning apart.
+// Turns tokens into text that may be shown: whole characters, no part of a stop string, reasoning separate.
 class TextStream {
  public:
   TextStream(const LoadedEngine& engine, StopStrings stops, ReasoningSplitter splitter, const GenerateOptions& options,
@@ -41,7 +41,7 @@ class TextStream {
   Result<bool> push(int32_t token) {
     if (!decoder_) return true;
     std::string piece = decoder_->push(token);
-    // Special tokens are not shown, but these say where the reasoning is.
+    // Special tokens are not shown, but these delimit the reasoning.
     for (const auto& [id, tag] : hidden_tags_) {
       if (id == token) piece += tag;
     }
@@ -60,7 +60,7 @@ class TextStream {
  private:
   Result<bool> emit(const ReasoningSplitter::Pieces& pieces) {
     if (pieces.reasoning.empty() && pieces.answer.empty()) return true;
-    TANDEM_TRY(artifact_.check());  // The words come out of the mapped file.
+    TANDEM_TRY(artifact_.check());  // The tokens' text comes out of the mapped file.
     result_.reasoning += pieces.reasoning;
     result_.text += pieces.answer;
     TANDEM_ASSIGN(const bool wanted, show(on_reasoning_, pieces.reasoning));
@@ -134,7 +134,7 @@ class ChatSession final : public Session {
   }
 
  private:
-  // One call at a time: a second one, from a callback of the first or from another thread, is refused and does no harm.
+  // One call at a time: a second one, from a callback of the first or from another thread, is refused and is harmless.
   template <typename Call>
   auto alone(Call&& call) -> decltype(call()) {
     return guarded([&]() -> decltype(call()) {
@@ -142,7 +142,7 @@ class ChatSession final : public Session {
         return invalid_argument("the session is in another call; wait until that has returned");
       }
       const ScopeExit leave([&] { in_call_.clear(std::memory_order_release); });
-      cancel_.store(false);  // From here on cancel() counts: also while the prompt is rendered or weights are compared.
+      cancel_.store(false);  // From here on cancel() counts, even while the prompt is rendered or weights are verified.
       return call();
     });
   }
@@ -168,12 +168,11 @@ class ChatSession final : public Session {
     return run(tokens.subspan(common), static_cast<int64_t>(common), std::move(splitter), options, callback);
   }
 
-  // Computes tokens and keeps the history equal to what is in the cache, also after an error or an
-  // exception.
+  // Computes tokens and keeps the history equal to the cache's contents, even after an error or an exception.
   Status feed(std::span<const int32_t> tokens, TokenRunner::Logits wanted, const TokenRunner::RowCallback& on_row) {
     const ScopeExit keep_history([&, before = runner_.position()] {
       const int64_t computed = runner_.position() - before;
-      history_.insert(history_.end(), tokens.begin(), tokens.begin() + computed);  // It has room for the context.
+      history_.insert(history_.end(), tokens.begin(), tokens.begin() + computed);  // Its capacity is the context.
     });
     return runner_.feed(tokens, wanted, cancel_, on_row);
   }
@@ -216,7 +215,7 @@ class ChatSession final : public Session {
 
   Result<int32_t> pick(Sampler& sampler) {
     if (wanted_ == TokenRunner::Logits::kArgmax) {
-      return Sampler::consume_argmax(runner_.best(), static_cast<size_t>(engine_->vocab_size()));
+      return Sampler::consume_argmax(runner_.argmax(), static_cast<size_t>(engine_->vocab_size()));
     }
     return sampler.sample(logits_, history_);
   }

@@ -12,8 +12,8 @@ namespace tandem {
 
 namespace {
 
-// By segment: whether its weights are multiplied. Those of the others are only looked up: after their checksum has been
-// compared, their pages go.
+// By segment: whether its weights are multiplied. The others' are only looked up, so their pages are released once
+// their checksum has been verified.
 std::vector<bool> multiplied_segments(const Artifact& artifact) {
   std::vector<bool> multiplied(artifact.header().segments.size(), false);
   for (const ir::Graph& graph : artifact.header().methods) {
@@ -89,7 +89,7 @@ Status LoadedEngine::bind(const ProgramMaker& make_program) {
   return ok_status();
 }
 
-// An exception leaves the flag as it was: the next call compares.
+// An exception leaves the flag as it was: the next call verifies.
 Status LoadedEngine::verify_weights() {
   std::call_once(verify_once_, [this] {
     if (options_.verify != VerifyWeights::kNever) verified_ = compare_checksums();
@@ -101,7 +101,7 @@ Status LoadedEngine::compare_checksums() {
   const size_t count = artifact_.header().segments.size();
   std::vector<Status> results(count);
   const std::vector<bool> multiplied = multiplied_segments(artifact_);
-  // Shards were compared before they were given to the vendor's library, and their pages are no longer needed.
+  // Shards were verified before they were passed to the vendor's library, and their pages are no longer needed.
   std::vector<bool> compared(count, false);
   for (const Shard& shard : artifact_.header().shards) compared[shard.binary.segment] = true;
   pool_.run(static_cast<int64_t>(count), [&](int64_t i, int) {
@@ -132,7 +132,7 @@ GenerateOptions LoadedEngine::default_options() const {
   return options;
 }
 
-// The tokenizer reads its tables in the mapped file: what it makes of one that has changed is not given out.
+// The tokenizer reads its tables in the mapped file: nothing computed from a changed file is returned.
 template <typename Call>
 auto LoadedEngine::with_tokenizer(Call&& call) const -> decltype(call()) {
   return guarded([&]() -> decltype(call()) {

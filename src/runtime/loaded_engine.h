@@ -18,7 +18,7 @@ namespace tandem {
 
 class LoadedEngine final : public Engine {
  public:
-  // Makes what runs a file's methods. The artifact and the pool outlive the program.
+  // Makes the program that runs a file's methods. The artifact and the pool outlive the program.
   using ProgramMaker = std::function<Result<std::unique_ptr<Program>>(const Artifact& artifact, ThreadPool& pool)>;
 
   // With `make_program`, the methods run on that instead of on the back end that the file is for.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "backends/interface/method_choice.h"
+#include "backends/interface/method_selection.h"
 #include "base/error.h"
 
 namespace tandem {
@@ -60,7 +60,7 @@ Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vo
   return entry;
 }
 
-// A token may go back by `slots` - `window` positions in a ring and still find all that it sees.
+// In a ring, a token may go back by `slots` - `window` positions and still find everything it attends to.
 void keep_tighter(std::optional<RingCache>& ring, const ir::Graph& graph) {
   for (const ir::Op& op : graph.ops) {
     if (!ir::is_attention(op.kind)) continue;

@@ -1,4 +1,4 @@
-// Which methods a program has, what they take, and which one to call next. Everything is read from their metadata.
+// Which methods a program has, their inputs and outputs, and which one to call next. All of it is read from metadata.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-// Rows that a method gives as an output and the run time writes to their slots of a state.
+// Rows that a method outputs and the run time writes to their slots of a state.
 struct CacheWrite {
   ir::TensorId rows = -1;   // kNewKeys or kNewValues: [heads, tokens, size]
   ir::TensorId cache = -1;  // kKeyCache or kValueCache: [heads, context, size]
@@ -41,10 +41,10 @@ class MethodTable {
 
   Mode mode() const { return methods_.size() > 1 ? Mode::kHybrid : Mode::kKv; }
   int64_t context() const { return context_; }
-  // The method for the next call when `remaining` tokens wait (backends/interface/method_choice.h).
+  // The method for the next call when `remaining` tokens wait (backends/interface/method_selection.h).
   const MethodEntry& choose(int64_t remaining) const;
   const std::vector<MethodEntry>& methods() const { return methods_; }
-  // Sequences of more tokens than this have another rotary table; 0 if there is but one.
+  // Sequences of more tokens than this have another rotary table; 0 if there is only one.
   int64_t rope_limit() const { return methods_.front().inputs.rope_limit; }
   // The cache that forgets first, if any does.
   const std::optional<RingCache>& ring() const { return ring_; }

@@ -43,7 +43,7 @@ Status TokenRunner::read_rows(const MethodEntry& method, size_t first, size_t do
   const auto* data =
       static_cast<const uint8_t*>(memory_.bindings(method.index).data[static_cast<size_t>(method.logits_output)]);
   for (size_t row = first; row < count; ++row) {
-    if (tensor.dtype == DType::kF32) {  // Where they are: a large vocabulary has half a megabyte of them.
+    if (tensor.dtype == DType::kF32) {  // Without a copy: a large vocabulary has half a megabyte of them.
       TANDEM_TRY(on_row(done + row, {reinterpret_cast<const float*>(data) + row * logits_.size(), logits_.size()}));
       continue;
     }
@@ -97,7 +97,7 @@ Status TokenRunner::compute_anew(const std::atomic<bool>& stop) {
   position_ = written_ = 0;
   const ScopeExit restore([&] {
     position_ = end;
-    history_.assign(tokens.begin(), tokens.end());  // It has room for the context.
+    history_.assign(tokens.begin(), tokens.end());  // Its capacity is the context.
   });
   TANDEM_TRY(compute(tokens, Logits::kNone, stop, {}));
   is_stale_ = false;
@@ -118,8 +118,8 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
     const size_t first = wanted == Logits::kAll ? 0 : is_last && wanted != Logits::kNone ? count - 1 : count;
     bindings.first_row = static_cast<int64_t>(first);
     bindings.rows = static_cast<int64_t>(count - first);
-    bindings.argmax = is_last && wanted == Logits::kArgmax ? &best_ : nullptr;
-    // Whatever becomes of the call, slots of these positions may have been written.
+    bindings.argmax = is_last && wanted == Logits::kArgmax ? &argmax_ : nullptr;
+    // Even if the call fails, slots of these positions may have been written.
     written_ = std::max(written_, position_ + static_cast<int64_t>(count));
     TANDEM_TRY(context_->run(method.index, bindings));
     if (observer_) {

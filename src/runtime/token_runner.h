@@ -12,12 +12,12 @@
 
 namespace tandem {
 
-// A call of a method that has just ended, for whoever wants to look at its outputs.
+// A method call that has just ended, for observers of its outputs.
 struct MethodCall {
   const ir::Graph& graph;
   const MethodEntry& method;
   const Bindings& bindings;
-  int64_t count = 0;  // Rows of tokens; those behind them are padding.
+  int64_t count = 0;  // Rows of tokens; those after them are padding.
 };
 
 class TokenRunner {
@@ -29,28 +29,28 @@ class TokenRunner {
     kNone,
     kLast,
     kAll,
-    kArgmax,  // Only which of the last token's is the largest, for best(). Only where computes_argmax().
+    kArgmax,  // Only the argmax of the last token's, for argmax(). Only where computes_argmax().
   };
   using RowCallback = std::function<Status(size_t index, std::span<const float> logits)>;
 
   // Computes `tokens` at position(), position() + 1, ... and calls on_row with the logits of the last or of all of
-  // them; those of the last stay where they are until the next feed(). `stop` is looked at between calls of a method;
-  // then the error is kCancelled. After an error, position() tells how many tokens are in the cache: those of the calls
-  // that were complete.
+  // them; those of the last stay valid until the next feed(). `stop` is checked between method calls, and ends feed()
+  // with kCancelled. After an error, position() is the number of tokens in the cache: those of the calls that
+  // completed.
   Status feed(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop, const RowCallback& on_row);
 
-  // Whether the back end finds the largest logit by itself, so that logits need no memory.
+  // Whether the back end finds the argmax itself, so that logits need no memory.
   bool computes_argmax() const { return computes_argmax_ && !observer_; }
   // After a feed() for Logits::kArgmax: the first token with the largest logit, or -1 if no logit is above -infinity.
-  int32_t best() const { return best_; }
+  int32_t argmax() const { return argmax_; }
 
   // Sees every call from now on; an error ends feed(). Nothing removes it.
   using CallObserver = std::function<Status(const MethodCall& call)>;
   void observe_calls(CallObserver observer) { observer_ = std::move(observer); }
 
   int64_t position() const { return position_; }
-  // Positions from there on are free again. What they held is masked, then overwritten. Where a cache has forgotten
-  // what the tokens before them see, the next feed() computes those anew.
+  // Frees positions from there on. Their contents are masked, then overwritten. Where a ring has dropped positions that
+  // earlier tokens see, the next feed() recomputes those tokens.
   void rewind(int64_t position);
   uint64_t memory_bytes() const { return memory_.total_bytes(); }
 
@@ -60,10 +60,10 @@ class TokenRunner {
 
   Status compute(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop,
                  const RowCallback& on_row);
-  // Computes what is in the cache once more.
+  // Recomputes the contents of the cache.
   Status compute_anew(const std::atomic<bool>& stop);
   bool keeps_history() const { return table_->rope_limit() > 0 || table_->ring().has_value(); }
-  // Writes the rows that a call gave to their slots.
+  // Writes a call's output rows to their slots.
   void write_cache(const MethodEntry& method, int64_t count);
   Status read_rows(const MethodEntry& method, size_t first, size_t done, size_t count, const RowCallback& on_row);
 
@@ -78,7 +78,7 @@ class TokenRunner {
   std::vector<int32_t> history_;  // The tokens in the cache, if they may be needed again.
   std::vector<float> logits_;
   bool computes_argmax_ = false;
-  int32_t best_ = -1;
+  int32_t argmax_ = -1;
   CallObserver observer_;
 };
 

@@ -71,21 +71,21 @@ TEST_F(DamagedFile, FlippedBytes) {
     file.put(static_cast<char>(value));
     file.flush();
   };
-  // Anywhere, and some in the head, which is small beside the weights.
-  std::vector<size_t> places;
+  // Anywhere, and some in the header, which is small compared with the weights.
+  std::vector<size_t> offsets;
   std::mt19937_64 random(1);
-  for (int i = 0; i < 200; ++i) places.push_back(random() % bytes.size());
+  for (int i = 0; i < 200; ++i) offsets.push_back(random() % bytes.size());
   const Segment& last = artifact->header().segments.back();
-  const size_t head = last.offset + last.size;
-  for (int i = 0; i < 40; ++i) places.push_back(head + random() % (bytes.size() - head));
-  for (size_t i = 0; i < 64; i += 3) places.push_back(i);
+  const size_t header = last.offset + last.size;
+  for (int i = 0; i < 40; ++i) offsets.push_back(header + random() % (bytes.size() - header));
+  for (size_t i = 0; i < 64; i += 3) offsets.push_back(i);
 
   int unnoticed = 0;
-  for (const size_t place : places) {
-    SCOPED_TRACE(place);
-    put(place, static_cast<uint8_t>(bytes[place] ^ (1u << (random() % 8))));
+  for (const size_t offset : offsets) {
+    SCOPED_TRACE(offset);
+    put(offset, static_cast<uint8_t>(bytes[offset] ^ (1u << (random() % 8))));
     const auto tokens = try_tokens(copy_);
-    put(place, bytes[place]);
+    put(offset, bytes[offset]);
     if (!tokens.ok()) {
       expect_clear(tokens.error());
       continue;
@@ -94,7 +94,7 @@ TEST_F(DamagedFile, FlippedBytes) {
     EXPECT_EQ(*tokens, *expected);
     // Only what belongs to nothing may change unseen.
     for (const Segment& segment : artifact->header().segments) {
-      EXPECT_FALSE(place >= segment.offset && place < segment.offset + segment.size) << segment.name;
+      EXPECT_FALSE(offset >= segment.offset && offset < segment.offset + segment.size) << segment.name;
     }
   }
   EXPECT_LT(unnoticed, 20);

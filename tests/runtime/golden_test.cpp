@@ -81,7 +81,7 @@ TEST_P(GoldenOnCpu, ModeComesFromTheMethods) {
 INSTANTIATE_TEST_SUITE_P(Families, GoldenOnCpu, testing::ValuesIn(test::kGoldenFamilies),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-TEST(KernelChoice, AnUnknownNameIsAnErrorThatListsTheKnown) {
+TEST(KernelSelection, AnUnknownNameIsAnErrorThatListsTheKnown) {
   const test::ScopedIsa isa("mmx");
   const auto engine = Engine::load(test::compiled({.checkpoint = test::golden_dir("qwen3")}));
   ASSERT_FALSE(engine.ok());

@@ -17,10 +17,10 @@ namespace greedy_test {
 
 // What a program was asked for.
 struct Asked {
-  int64_t best = 0;    // Calls for the best token alone,
+  int64_t argmax = 0;  // Calls for the argmax alone,
   int64_t logits = 0;  // for logits,
   int64_t neither = 0;
-  int64_t written = 0;  // and those of the first kind that wrote logits all the same.
+  int64_t written = 0;  // and those of the first kind that wrote logits anyway.
 };
 
 class WatchedContext final : public ExecutionContext {
@@ -33,7 +33,7 @@ class WatchedContext final : public ExecutionContext {
       ++(bindings.rows > 0 ? asked_.logits : asked_.neither);
       return inner_->run(method, bindings);
     }
-    ++asked_.best;
+    ++asked_.argmax;
     const ir::Graph& graph = program_.method(method);
     const ir::TensorId id = *graph.find("logits");
     auto* logits = static_cast<uint8_t*>(bindings.data[static_cast<size_t>(id)]);
@@ -54,10 +54,10 @@ class WatchedContext final : public ExecutionContext {
 class WatchedProgram final : public Program {
  public:
   WatchedProgram(std::unique_ptr<Program> inner, bool picks, Asked& asked)
-      : inner_(std::move(inner)), picks_(picks), asked_(asked) {}
+      : inner_(std::move(inner)), computes_argmax_(picks), asked_(asked) {}
   size_t method_count() const override { return inner_->method_count(); }
   const ir::Graph& method(size_t index) const override { return inner_->method(index); }
-  bool computes_argmax(size_t index) const override { return picks_ && inner_->computes_argmax(index); }
+  bool computes_argmax(size_t index) const override { return computes_argmax_ && inner_->computes_argmax(index); }
   Result<std::unique_ptr<ExecutionContext>> new_context() override {
     TANDEM_ASSIGN(auto context, inner_->new_context());
     return std::unique_ptr<ExecutionContext>(std::make_unique<WatchedContext>(std::move(context), *inner_, asked_));
@@ -65,7 +65,7 @@ class WatchedProgram final : public Program {
 
  private:
   std::unique_ptr<Program> inner_;
-  bool picks_;
+  bool computes_argmax_;
   Asked& asked_;
 };
 
@@ -108,12 +108,12 @@ TEST_P(GreedyOnCpu, TokensAreThoseOfWholeLogits) {
       Asked full, short_cut;
       const auto expected = greedy(path, 1, false, full, prompt, kCount);
       ASSERT_EQ(static_cast<int64_t>(expected.size()), kCount);
-      EXPECT_EQ(full.best, 0);
+      EXPECT_EQ(full.argmax, 0);
       EXPECT_EQ(full.logits, kCount);
       for (const int threads : {1, 2}) {
         short_cut = {};
         EXPECT_EQ(greedy(path, threads, true, short_cut, prompt, kCount), expected) << threads;
-        EXPECT_EQ(short_cut.best, kCount);
+        EXPECT_EQ(short_cut.argmax, kCount);
         EXPECT_EQ(short_cut.logits, 0);
         EXPECT_EQ(short_cut.neither, full.neither);
         EXPECT_EQ(short_cut.written, 0) << "logits were written though nobody reads them";
@@ -125,7 +125,7 @@ TEST_P(GreedyOnCpu, TokensAreThoseOfWholeLogits) {
 INSTANTIATE_TEST_SUITE_P(Families, GreedyOnCpu, testing::ValuesIn(test::kGoldenFamilies),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-// Whatever looks at more than the largest logit gets all of them.
+// Whatever needs more than the argmax gets all logits.
 TEST(Greedy, OthersGetWholeLogits) {
   const auto path = test::compiled({.checkpoint = test::golden_dir("qwen3")});
   const auto prompt = test::golden_prompt("qwen3");
@@ -142,30 +142,30 @@ TEST(Greedy, OthersGetWholeLogits) {
     EXPECT_TRUE(result.ok());
     return result.ok() ? result->tokens : std::vector<int32_t>{};
   };
-  const auto best = tokens({.top_k = 3, .top_p = 0.5f, .seed = 7});  // Filters say nothing at temperature 0.
-  EXPECT_EQ(asked.best, 6);
+  const auto first = tokens({.top_k = 3, .top_p = 0.5f, .seed = 7});  // Filters have no effect at temperature 0.
+  EXPECT_EQ(asked.argmax, 6);
   EXPECT_EQ(asked.logits, 0);
   for (const SamplerOptions& sampler : {SamplerOptions{.temperature = 0.7f}, SamplerOptions{.repetition_penalty = 1.3f},
                                         SamplerOptions{.temperature = 1e-6f, .top_k = 1}}) {
     tokens(sampler);
-    EXPECT_EQ(asked.best, 0);
+    EXPECT_EQ(asked.argmax, 0);
     EXPECT_EQ(asked.logits, 6);
   }
   // And what one call wants is forgotten with the next.
-  EXPECT_EQ(tokens({}), best);
-  EXPECT_EQ(asked.best, 6);
+  EXPECT_EQ(tokens({}), first);
+  EXPECT_EQ(asked.argmax, 6);
   asked = {};
   ASSERT_TRUE(session->rewind(0).ok());
   EXPECT_EQ(test::score(*session, prompt).size(), prompt.size() * static_cast<size_t>(engine->vocab_size()));
-  EXPECT_EQ(asked.best, 0);
+  EXPECT_EQ(asked.argmax, 0);
 }
 
 // A vocabulary that is cut into many tasks, each of several pieces, and does not fill its last panel.
 constexpr int64_t kVocabulary = 8205, kWidth = 64;
 
-class WideVocabulary : public testing::Test {
+class LargeVocabulary : public testing::Test {
  protected:
-  // A checkpoint with this head and any embedding.
+  // A checkpoint with this LM head and any embedding.
   std::filesystem::path checkpoint(const std::vector<float>& head) {
     const auto to = folder_.path() / std::to_string(made_++);
     test::copy_checkpoint(test::golden_dir("llama2"), to);
@@ -214,7 +214,7 @@ class WideVocabulary : public testing::Test {
           Asked asked;
           EXPECT_EQ(greedy(path, threads, picks, asked, kPrompt, 1), std::vector{expected})
               << kernels->isa << ", " << threads << " threads, short cut: " << picks;
-          EXPECT_EQ(asked.best, picks ? 1 : 0);
+          EXPECT_EQ(asked.argmax, picks ? 1 : 0);
           EXPECT_EQ(asked.written, 0);
         }
       }
@@ -230,7 +230,7 @@ class WideVocabulary : public testing::Test {
       const auto session = test::new_session(*engine);
       const auto result = session->generate(kPrompt, {}, {});
       ASSERT_FALSE(result.ok());
-      EXPECT_EQ(asked.best, picks ? 1 : 0);
+      EXPECT_EQ(asked.argmax, picks ? 1 : 0);
       EXPECT_TRUE(session->tokens().empty()) << "the session is not as it was";
       messages[picks ? 1 : 0] = result.error().message;
     }
@@ -244,30 +244,31 @@ class WideVocabulary : public testing::Test {
   int made_ = 0;
 };
 
-TEST_F(WideVocabulary, TheFirstOfEqualLogitsWins) {
+TEST_F(LargeVocabulary, TheFirstOfEqualLogitsWins) {
   std::vector<float> head = random(2);
   for (const char* recipe : {"fp32", "w4"}) {
     SCOPED_TRACE(recipe);
     const auto before = logits(test::compiled({.checkpoint = checkpoint(head), .recipe = recipe, .prefill = {8}}));
     const auto highest = std::ranges::max_element(before) - before.begin();
     // In the last panel, the panels beside the middle, where a task ends; in one piece and in one task; far apart.
-    for (const std::vector<int64_t>& places : std::vector<std::vector<int64_t>>{
+    for (const std::vector<int64_t>& tied_tokens : std::vector<std::vector<int64_t>>{
              {8204, 8203}, {4095, 4096}, {511, 512}, {513, 512, 8200}, {7, 6}, {0, 8204}, {8204, 4096, 2048, 1030}}) {
       std::vector<float> tied = head;
-      std::ranges::fill(row(tied, highest), 0.0f);  // Copies of it in those places, and only there.
-      for (const int64_t place : places) std::ranges::copy(row(head, highest), row(tied, place).begin());
+      std::ranges::fill(row(tied, highest), 0.0f);  // Copies of it at those tokens, and only there.
+      for (const int64_t token : tied_tokens) std::ranges::copy(row(head, highest), row(tied, token).begin());
       const auto path = test::compiled({.checkpoint = checkpoint(tied), .recipe = recipe, .prefill = {8}});
       const auto after = logits(path);
-      const float best = *std::ranges::max_element(after);
-      ASSERT_EQ(best, before[static_cast<size_t>(highest)]);
-      ASSERT_EQ(std::ranges::count(after, best), static_cast<std::ptrdiff_t>(places.size())) << "they do not tie";
-      expect_first(path, static_cast<int32_t>(std::ranges::min(places)));
+      const float largest = *std::ranges::max_element(after);
+      ASSERT_EQ(largest, before[static_cast<size_t>(highest)]);
+      ASSERT_EQ(std::ranges::count(after, largest), static_cast<std::ptrdiff_t>(tied_tokens.size()))
+          << "they do not tie";
+      expect_first(path, static_cast<int32_t>(std::ranges::min(tied_tokens)));
     }
   }
 }
 
-// Which of two tasks ends first is chance, and must not matter: with all logits equal, every task has one of the best.
-TEST_F(WideVocabulary, TheOrderOfTasksDoesNotMatter) {
+// Which task ends first is random and must not matter: with all logits equal, every task has a maximum.
+TEST_F(LargeVocabulary, TheOrderOfTasksDoesNotMatter) {
   const std::vector<float> zeros(static_cast<size_t>(kVocabulary * kWidth), 0.0f);
   const auto path = test::compiled({.checkpoint = checkpoint(zeros), .recipe = "fp32", .prefill = {8}});
   Asked asked;
@@ -277,11 +278,11 @@ TEST_F(WideVocabulary, TheOrderOfTasksDoesNotMatter) {
     ASSERT_TRUE(session->rewind(0).ok());
     ASSERT_EQ(test::greedy(*session, std::span(kPrompt).first(1), 1), std::vector<int32_t>{0}) << i;
   }
-  EXPECT_EQ(asked.best, 500);
+  EXPECT_EQ(asked.argmax, 500);
 }
 
 // Logits that differ, but not once they are rounded to what the output holds, are equal.
-TEST_F(WideVocabulary, RoundedLogitsTie) {
+TEST_F(LargeVocabulary, RoundedLogitsTie) {
   std::vector<float> head = random(5);
   const auto spec = [&](const char* recipe) {
     return test::CompileSpec{.checkpoint = checkpoint(head), .recipe = recipe, .prefill = {8}};
@@ -300,12 +301,12 @@ TEST_F(WideVocabulary, RoundedLogitsTie) {
   expect_first(rounded, 3000);
 }
 
-TEST_F(WideVocabulary, AllEqualGiveTheFirst) {
+TEST_F(LargeVocabulary, AllEqualGiveTheFirst) {
   const std::vector<float> zeros(static_cast<size_t>(kVocabulary * kWidth), 0.0f);
   expect_first(test::compiled({.checkpoint = checkpoint(zeros), .recipe = "fp32", .prefill = {8}}), 0);
 }
 
-TEST_F(WideVocabulary, NaNNeverWins) {
+TEST_F(LargeVocabulary, NaNNeverWins) {
   std::vector<float> head = random(3);
   for (int64_t i = 0; i < kVocabulary; ++i) {
     if (i % 1000 != 900) row(head, i)[7] = kStandIn;
@@ -320,14 +321,14 @@ TEST_F(WideVocabulary, NaNNeverWins) {
   expect_first(path, static_cast<int32_t>(expected));
 }
 
-TEST_F(WideVocabulary, NothingButNaNIsAnError) {
+TEST_F(LargeVocabulary, NothingButNaNIsAnError) {
   const auto path = with_nan(std::vector<float>(static_cast<size_t>(kVocabulary * kWidth), kStandIn));
   ASSERT_TRUE(std::ranges::all_of(logits(path), [](float v) { return std::isnan(v); }));
   expect_none(path);
 }
 
-// One of the head's inputs is -infinity: a logit is what the sign of its weight makes of that, NaN if it is 0.
-TEST_F(WideVocabulary, InfiniteLogits) {
+// One of the LM head's inputs is -infinity: the sign of the weight decides the logit, which is NaN if the weight is 0.
+TEST_F(LargeVocabulary, InfiniteLogits) {
   constexpr size_t kColumn = 2;
   std::vector<float> norm = test::read_tensor(test::golden_dir("llama2"), "model.norm.weight");
   norm[kColumn] = 3e38f;
@@ -343,11 +344,11 @@ TEST_F(WideVocabulary, InfiniteLogits) {
   ASSERT_TRUE(std::isnan(values[0]));
   ASSERT_EQ(values[1], -INFINITY);
   expect_none(nothing);
-  for (const int64_t place : {8204, 4101, 4100}) row(head, place)[kColumn] = -1.0f;
+  for (const int64_t token : {8204, 4101, 4100}) row(head, token)[kColumn] = -1.0f;
   expect_first(file(), 4100);
 }
 
-// What a back end without the short cut is not asked for, and the CPU refuses what makes no sense.
+// A back end without the short cut is never asked for the argmax, and the CPU refuses invalid requests.
 TEST(Greedy, WrongRequestsAreErrors) {
   const auto path = test::compiled({.checkpoint = test::golden_dir("qwen3")});
   const std::atomic<bool> never{false};
@@ -368,17 +369,17 @@ TEST(Greedy, WrongRequestsAreErrors) {
   const ir::Graph& graph = engine->program().method(method);
   Bindings& bindings = memory->bindings(method);
   ir::fill_inputs(graph, *ir::MethodInputs::read(graph), {prompt, 0, false}, bindings);
-  int32_t best = -7;
-  bindings.argmax = &best;
+  int32_t argmax = -7;
+  bindings.argmax = &argmax;
   for (const int64_t rows : {0, 2, 3}) {
     bindings.rows = rows;
     EXPECT_FALSE((*context)->run(method, bindings).ok()) << rows;
-    EXPECT_EQ(best, -7);
+    EXPECT_EQ(argmax, -7);
   }
   bindings.rows = 1;
   bindings.first_row = 2;
   EXPECT_TRUE((*context)->run(method, bindings).ok());
-  EXPECT_GE(best, 0);
+  EXPECT_GE(argmax, 0);
 }
 
 }  // namespace greedy_test

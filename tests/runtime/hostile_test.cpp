@@ -1,4 +1,4 @@
-// Heads that are well-formed and ask for something that no machine can do.
+// Headers that are well-formed and ask for something that no machine can do.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace tandem {
 namespace hostile_test {
 
-class HostileHead : public testing::Test {
+class HostileHeader : public testing::Test {
  protected:
   void SetUp() override { open(TANDEM_SOURCE_DIR "/tests/data/artifact/v1.tdm"); }
 
@@ -24,30 +24,30 @@ class HostileHead : public testing::Test {
     data_.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(preamble.header_offset));
     const auto artifact = Artifact::open(path);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    head_ = artifact->header();
+    header_ = artifact->header();
   }
 
-  // The file with the changed head and checksums that are right.
+  // The file with the changed header and correct checksums.
   std::filesystem::path write() {
-    const std::vector<uint8_t> head = encode_header(head_);
+    const std::vector<uint8_t> encoded = encode_header(header_);
     Preamble preamble;
     preamble.version = kArtifactVersion;
-    preamble.file_size = data_.size() + head.size();
+    preamble.file_size = data_.size() + encoded.size();
     preamble.header_offset = data_.size();
-    preamble.header_size = head.size();
-    preamble.header_hash = hash_bytes(head);
+    preamble.header_size = encoded.size();
+    preamble.header_hash = hash_bytes(encoded);
     const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&preamble), sizeof(preamble));
     preamble.preamble_hash = hash_bytes(bytes.first(sizeof(preamble) - sizeof(uint64_t)));
     std::vector<uint8_t> file = data_;
     std::memcpy(file.data(), &preamble, sizeof(preamble));
-    file.insert(file.end(), head.begin(), head.end());
+    file.insert(file.end(), encoded.begin(), encoded.end());
     test::write_file(folder_ / "hostile.tdm", file);
     return folder_ / "hostile.tdm";
   }
 
-  // A context as a file would have it that was compiled with it.
+  // A context, as a file compiled with it would have it.
   void set_context(int64_t context) {
-    for (ir::Graph& graph : head_.methods) {
+    for (ir::Graph& graph : header_.methods) {
       for (const ir::Op& op : graph.ops) {
         if (op.kind == ir::OpKind::kMaskToFloat) graph.at(op.outputs[0]).shape[1] = context;
       }
@@ -60,16 +60,16 @@ class HostileHead : public testing::Test {
 
   const test::TempFolder folder_;
   std::vector<uint8_t> data_;
-  ArtifactHeader head_;
+  ArtifactHeader header_;
 };
 
-TEST_F(HostileHead, UnchangedItRuns) {
+TEST_F(HostileHeader, UnchangedItRuns) {
   EXPECT_EQ(test::greedy_file(write(), std::vector<int32_t>{1, 2}, 3).size(), 3u);
   set_context(200);
   EXPECT_EQ(test::greedy_file(write(), std::vector<int32_t>(100, 2), 3).size(), 3u);
 }
 
-TEST_F(HostileHead, ContextsThatNoMachineHolds) {
+TEST_F(HostileHeader, ContextsThatNoMachineHolds) {
   for (const int64_t context : {int64_t{1} << 31, int64_t{1} << 30, (int64_t{1} << 31) - 1}) {
     SCOPED_TRACE(context);
     set_context(context);
@@ -84,24 +84,24 @@ TEST_F(HostileHead, ContextsThatNoMachineHolds) {
   EXPECT_FALSE(Engine::load(write(), {.threads = 1}).ok());
 }
 
-TEST_F(HostileHead, ATokenizerThatIsNowhere) {
-  head_.text.tokenizer = {};
+TEST_F(HostileHeader, ATokenizerThatIsNowhere) {
+  header_.text.tokenizer = {};
   const auto engine = Engine::load(write(), {.threads = 1});
   ASSERT_FALSE(engine.ok());
   EXPECT_NE(engine.error().message.find("tokenizer"), std::string::npos) << engine.error().message;
 }
 
 // Graphs may have such activations; the CPU's kernels write floats.
-TEST_F(HostileHead, ActivationsThatAreNoFloatsAreRefused) {
-  const ArtifactHeader whole = head_;
+TEST_F(HostileHeader, ActivationsThatAreNoFloatsAreRefused) {
+  const ArtifactHeader whole = header_;
   for (size_t i = 0; i < whole.methods[0].tensors.size(); ++i) {
     if (whole.methods[0].tensors[i].role != ir::TensorRole::kActivation) continue;
     // The file has a few that passes left over and no op names.
     const auto writes = [&](const ir::Op& op) { return std::ranges::count(op.outputs, static_cast<int32_t>(i)) > 0; };
     if (std::ranges::none_of(whole.methods[0].ops, writes)) continue;
     for (const DType dtype : {DType::kF16, DType::kU16, DType::kU8}) {
-      head_ = whole;
-      ir::Tensor& tensor = head_.methods[0].tensors[i];
+      header_ = whole;
+      ir::Tensor& tensor = header_.methods[0].tensors[i];
       tensor.dtype = dtype;
       if (dtype != DType::kF16) tensor.encoding = {ir::EncodingKind::kPerTensor, 1.0f, 100};
       const auto engine = Engine::load(write(), {.threads = 1});
@@ -111,8 +111,8 @@ TEST_F(HostileHead, ActivationsThatAreNoFloatsAreRefused) {
   }
 }
 
-TEST_F(HostileHead, KeysAndValuesOfDifferentTypesAreRefused) {
-  for (ir::Graph& graph : head_.methods) {
+TEST_F(HostileHeader, KeysAndValuesOfDifferentTypesAreRefused) {
+  for (ir::Graph& graph : header_.methods) {
     for (const ir::Op& op : graph.ops) {
       if (!ir::is_attention(op.kind)) continue;
       ASSERT_EQ(op.inputs.size(), 5u) << "the file's caches have scales";
@@ -125,13 +125,13 @@ TEST_F(HostileHead, KeysAndValuesOfDifferentTypesAreRefused) {
   EXPECT_NE(engine.error().message.find("keys in f16 and values in f32"), std::string::npos) << engine.error().message;
 }
 
-// No model of ours does it, but a graph may: layers whose own input is added to their output. Results go where
-// something was that nobody reads any more, and that must not be what other tasks of the layer still read.
-TEST_F(HostileHead, ALayersInputMayBeAddedToItsOutput) {
+// No model of ours does it, but a graph may: layers whose own input is added to their output. Results overwrite
+// a buffer that no later op reads; it must not be one that other tasks of the layer still read.
+TEST_F(HostileHeader, ALayersInputMayBeAddedToItsOutput) {
   // So many tokens that a layer has several tasks.
   open(test::compiled({.checkpoint = test::golden_dir("llama2"), .recipe = "fp32", .prefill = {128}, .context = 128}));
   int changed = 0;
-  for (ir::Graph& graph : head_.methods) {
+  for (ir::Graph& graph : header_.methods) {
     for (size_t i = 1; i < graph.ops.size(); ++i) {
       const ir::Op& layer = graph.ops[i - 1];
       if (layer.kind != ir::OpKind::kLinear || graph.ops[i].kind != ir::OpKind::kAdd) continue;
@@ -153,11 +153,11 @@ TEST_F(HostileHead, ALayersInputMayBeAddedToItsOutput) {
   EXPECT_GE(test::sqnr_db(wanted, test::score_file(file, tokens)), 100.0);
 }
 
-TEST_F(HostileHead, AnotherBackEndOrMethodIsRefusedByName) {
-  head_.backend = "abacus";
+TEST_F(HostileHeader, AnotherBackEndOrMethodIsRefusedByName) {
+  header_.backend = "abacus";
   EXPECT_NE(Engine::load(write()).error().message.find("abacus"), std::string::npos);
-  head_.backend = "cpu";
-  std::erase_if(head_.methods, [](const ir::Graph& graph) { return graph.tokens == 1; });
+  header_.backend = "cpu";
+  std::erase_if(header_.methods, [](const ir::Graph& graph) { return graph.tokens == 1; });
   EXPECT_NE(Engine::load(write()).error().message.find("decode"), std::string::npos);
 }
 

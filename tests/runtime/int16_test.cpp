@@ -1,4 +1,4 @@
-// Linear layers with inputs in 16 bits: on every kernel set, against exact sums and against the reference.
+// Linear layers with int16 activations: on every kernel set, against exact sums and against the reference.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -28,7 +28,7 @@ std::vector<float> normals(int64_t count, float scale, uint32_t seed) {
   return values;
 }
 
-// Random codes of int8, or of lpbq4 with multipliers.
+// Random int8 values, or lpbq4 with multipliers.
 WeightMatrix random_matrix(WeightFormat format, const Shape& shape) {
   std::mt19937 random(5);
   WeightMatrix m;
@@ -53,16 +53,16 @@ WeightMatrix random_matrix(WeightFormat format, const Shape& shape) {
 std::vector<float> run_int16(const cpu::KernelTable& kernels, const PackedMatrix& w, const std::vector<float>& x,
                              int64_t tokens, const float* bias) {
   const int64_t stride = w.padded_cols(), y_stride = w.rows + 3;
-  std::vector<int8_t> codes(static_cast<size_t>(2 * tokens * stride));
+  std::vector<int8_t> quantized(static_cast<size_t>(2 * tokens * stride));
   std::vector<float> scales(static_cast<size_t>(2 * tokens));
-  kernels.quantize_rows_int16(x.data(), w.cols, tokens, w.cols, codes.data(), stride, scales.data());
+  kernels.quantize_rows_int16(x.data(), w.cols, tokens, w.cols, quantized.data(), stride, scales.data());
   const AlignedMemory scratch = allocate_aligned(cpu::int16_linear_scratch(kernels, w, tokens));
   std::vector<float> y(static_cast<size_t>(tokens * y_stride), kUntouched);
   cpu::LinearTask task;
   task.weight = &w;
   task.tokens = tokens;
-  const auto arranged = test::arranged_values(kernels, codes.data(), stride, 2 * tokens, stride);
-  task.quantized = {codes.data(), stride, scales.data(), arranged.data()};
+  const auto arranged = test::arranged_values(kernels, quantized.data(), stride, 2 * tokens, stride);
+  task.quantized = {quantized.data(), stride, scales.data(), arranged.data()};
   task.bias = bias;
   task.y = y.data();
   task.y_stride = y_stride;
@@ -120,7 +120,7 @@ TEST(Int16Linear, IsTheProductWithInputsIn16Bits) {
                 << kernels->isa << " " << weight_format_name(format) << ", token " << t << ", row " << r;
           }
         }
-        // To the bit what one token alone gives.
+        // Bit for bit what one token alone gives.
         const int64_t last = shape.tokens - 1;
         const std::vector<float> one(x.end() - static_cast<std::ptrdiff_t>(shape.cols), x.end());
         const auto alone = run_int16(*kernels, w, one, 1, bias.data());
@@ -142,8 +142,8 @@ std::vector<float> logits_of(const std::filesystem::path& file, Phase phase, std
 
 class Int16OnCpu : public testing::TestWithParam<const char*> {};
 
-// Where an activation lies on the border between two codes, device and reference part by a step, which is 256 times as
-// small as that of int8: no token is far off.
+// Where an activation lies on the boundary between two quantized values, device and reference differ by a step, which
+// is 256 times smaller than int8's: no token is far off.
 TEST_P(Int16OnCpu, RunsLikeItsReference) {
   const auto tokens = test::golden_prompt(GetParam());
   for (const char* recipe : {R"({"base": "w4", "kv": "fp32", "activations": "int16"})",

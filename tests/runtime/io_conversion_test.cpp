@@ -1,4 +1,4 @@
-// Every dtype at the borders of the methods: KV cache x mask x logits. The run time takes them all from the metadata.
+// Every dtype of the methods' inputs and outputs: KV cache x mask x logits. The run time reads them from the metadata.
 #include <gtest/gtest.h>
 
 #include "artifact/reader.h"
@@ -8,23 +8,23 @@
 namespace tandem {
 namespace io_conversion_test {
 
-struct Border {
+struct IoDtypes {
   std::string kv, mask, logits;  // As in a recipe.
 };
 
-std::string recipe_json(const char* base, const Border& b) {
+std::string recipe_json(const char* base, const IoDtypes& b) {
   return Json{{"base", base}, {"kv", b.kv}, {"mask", b.mask}, {"logits", b.logits}}.dump();
 }
 
-std::filesystem::path file_with(const std::filesystem::path& checkpoint, const char* base, const Border& b,
+std::filesystem::path file_with(const std::filesystem::path& checkpoint, const char* base, const IoDtypes& b,
                                 int64_t context = 64) {
   return test::compiled({.checkpoint = checkpoint, .recipe = recipe_json(base, b), .prefill = {8}, .context = context});
 }
 
-const Border kPlain = {"fp32", "f32", "f32"};
+const IoDtypes kPlain = {"fp32", "f32", "f32"};
 
-std::vector<Border> all_io() {
-  std::vector<Border> list;
+std::vector<IoDtypes> all_io() {
+  std::vector<IoDtypes> list;
   for (const char* kv : {"fp32", "fp16", "u8"}) {
     for (const char* mask : {"f32", "f16", "u16", "u8"}) {
       for (const char* logits : {"f32", "f16", "u16"}) list.push_back({kv, mask, logits});
@@ -33,9 +33,9 @@ std::vector<Border> all_io() {
   return list;
 }
 
-std::string name_of(const Border& b) { return "kv_" + b.kv + "_mask_" + b.mask + "_logits_" + b.logits; }
+std::string name_of(const IoDtypes& b) { return "kv_" + b.kv + "_mask_" + b.mask + "_logits_" + b.logits; }
 
-void expect_metadata(const std::filesystem::path& path, const Border& b) {
+void expect_metadata(const std::filesystem::path& path, const IoDtypes& b) {
   const auto artifact = Artifact::open(path);
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
   ASSERT_EQ(artifact->header().methods.size(), 2u);
@@ -46,13 +46,13 @@ void expect_metadata(const std::filesystem::path& path, const Border& b) {
     EXPECT_EQ(graph.at(*graph.find("k_cache.0")).dtype, kv);
     EXPECT_EQ(graph.at(*graph.find("v_cache.1")).dtype, kv);
     EXPECT_EQ(graph.find("k_cache.0.scales").has_value(), kv == DType::kU8);
-    const bool coded = b.logits == "u16";
+    const bool quantized = b.logits == "u16";
     EXPECT_EQ(graph.at(*graph.find("logits")).encoding.kind,
-              coded ? ir::EncodingKind::kPerTensor : ir::EncodingKind::kPlain);
+              quantized ? ir::EncodingKind::kPerTensor : ir::EncodingKind::kPlain);
   }
 }
 
-// What the dtype of the logits rounds away at most.
+// The largest rounding error of the logits' dtype.
 double logits_step(const std::filesystem::path& path, const std::string& dtype, double largest) {
   if (dtype == "f16") return largest / 2048.0;  // Half of the last of 11 bits.
   if (dtype == "f32") return 0.0;
@@ -61,10 +61,10 @@ double logits_step(const std::filesystem::path& path, const std::string& dtype, 
   return 0.5001 * graph.at(*graph.find("logits")).encoding.scale + 1e-6 * largest;
 }
 
-class Borders : public testing::TestWithParam<Border> {};
+class IoConversion : public testing::TestWithParam<IoDtypes> {};
 
-TEST_P(Borders, GiveTheLogitsOfThePlainFileUpToTheirRounding) {
-  const Border& b = GetParam();
+TEST_P(IoConversion, LogitsEqualThoseOfFloatsUpToRounding) {
+  const IoDtypes& b = GetParam();
   const auto folder = test::golden_dir("qwen3");
   const auto prompt = test::golden_prompt("qwen3");
   const auto path = file_with(folder, "fp32", b);
@@ -74,9 +74,9 @@ TEST_P(Borders, GiveTheLogitsOfThePlainFileUpToTheirRounding) {
   const auto same_kv = test::score_file(file_with(folder, "fp32", {b.kv, "f32", "f32"}), prompt);
   ASSERT_EQ(got.size(), plain.size());
 
-  // The mask's dtype changes nothing at all: visible is 0 and masked is gone in every one.
+  // The mask's dtype changes nothing at all: in every one visible is 0 and masked is -infinity.
   EXPECT_EQ(got, test::score_file(file_with(folder, "fp32", {b.kv, "f32", b.logits}), prompt));
-  // The logits' dtype rounds, and does no more.
+  // The logits' dtype only rounds.
   double largest = 0.0;
   for (const float v : plain) largest = std::max(largest, static_cast<double>(std::abs(v)));
   EXPECT_LE(test::worst_difference(got, same_kv), logits_step(path, b.logits, largest));
@@ -90,13 +90,12 @@ TEST_P(Borders, GiveTheLogitsOfThePlainFileUpToTheirRounding) {
   RecordProperty("db", std::to_string(db));
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrix, Borders, testing::ValuesIn(all_io()),
+INSTANTIATE_TEST_SUITE_P(Matrix, IoConversion, testing::ValuesIn(all_io()),
                          [](const auto& param_info) { return name_of(param_info.param); });
 
-// On a model that knows something, the story stays the same, as far as it is sure: later it comes to animals that are
-// as likely as each other.
-TEST(BordersOfTheDemo, GreedyTokensStay) {
-  const auto tell = [](const Border& b) {
+// A trained model tells the same story as long as it is sure; later it comes to animals that are equally likely.
+TEST(IoConversionOfTheDemo, GreedyTokensStayTheSame) {
+  const auto story = [](const IoDtypes& b) {
     const auto engine = test::load_engine(file_with(test::demo_dir(), "w4", b, 256));
     const auto session = test::new_session(*engine);
     const std::vector<Message> messages = {{"user", "Tell me a story about a fox named Leo."}};
@@ -106,13 +105,13 @@ TEST(BordersOfTheDemo, GreedyTokensStay) {
     EXPECT_TRUE(result.ok()) << result.error().message;
     return result->tokens;
   };
-  const auto plain = tell(kPlain);
+  const auto plain = story(kPlain);
   ASSERT_EQ(plain.size(), 40u);
-  EXPECT_EQ(tell({"fp32", "u8", "f32"}), plain);
-  EXPECT_EQ(tell({"fp16", "f16", "f32"}), plain);
-  EXPECT_EQ(tell({"fp32", "u16", "u16"}), plain);
-  EXPECT_EQ(tell({"u8", "u8", "f16"}), plain);
-  EXPECT_EQ(tell({"u8", "u16", "u16"}), plain);
+  EXPECT_EQ(story({"fp32", "u8", "f32"}), plain);
+  EXPECT_EQ(story({"fp16", "f16", "f32"}), plain);
+  EXPECT_EQ(story({"fp32", "u16", "u16"}), plain);
+  EXPECT_EQ(story({"u8", "u8", "f16"}), plain);
+  EXPECT_EQ(story({"u8", "u16", "u16"}), plain);
 }
 
 }  // namespace io_conversion_test

@@ -40,7 +40,7 @@ FakeMethods methods_of(const std::vector<int64_t>& tokens) {
   return FakeMethods(std::move(graphs));
 }
 
-// A method of the static form: it gives new rows of one head for each of two, and the hidden state.
+// A method of the static form: its outputs are new rows for each of two heads, and the hidden state.
 ir::Graph static_method(int64_t tokens) {
   ir::Graph g;
   g.name = "decode";

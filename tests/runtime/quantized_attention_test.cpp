@@ -1,5 +1,5 @@
-// Attention over u8 caches, in integers: files of all families on every kernel set, against the reference that rounds
-// alike.
+// Attention over u8 caches, in integers: files of all families on every kernel set, against the reference, which
+// rounds alike.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/kernels/kernels.h"
@@ -13,7 +13,7 @@ namespace quantized_attention_test {
 // What all of them have; more than a tile of slots, and the last one is not full.
 constexpr int64_t kContext = 128;
 
-class CodesOnCpu : public testing::TestWithParam<const char*> {
+class QuantizedAttentionOnCpu : public testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path file(std::vector<int64_t> prefill) const {
     return test::compiled({.checkpoint = test::golden_dir(GetParam()),
@@ -30,8 +30,9 @@ class CodesOnCpu : public testing::TestWithParam<const char*> {
 };
 
 // Weights are floats, so that nothing but the caches and attention is rounded. Where a key, a value or a weight lies on
-// the border between two codes, device and reference part by a step of u8 or of 16 bits. Measured: 58 dB at worst.
-TEST_P(CodesOnCpu, RunLikeTheirReference) {
+// the boundary between two quantized values, device and reference differ by a step of u8 or of 16 bits. Measured: 58 dB
+// at worst.
+TEST_P(QuantizedAttentionOnCpu, RunsLikeItsReference) {
   TestedModelOptions options;
   options.phase = Phase::kQdq;
   options.engine.threads = 2;
@@ -47,7 +48,7 @@ TEST_P(CodesOnCpu, RunLikeTheirReference) {
   }
 }
 
-TEST_P(CodesOnCpu, LengthOfPrefillDoesNotChangeABit) {
+TEST_P(QuantizedAttentionOnCpu, LengthOfPrefillDoesNotChangeABit) {
   for (const cpu::KernelTable* kernels : cpu::available_kernels()) {
     SCOPED_TRACE(kernels->isa);
     const test::ScopedIsa isa(kernels->isa);
@@ -57,7 +58,7 @@ TEST_P(CodesOnCpu, LengthOfPrefillDoesNotChangeABit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, CodesOnCpu, testing::ValuesIn(test::kGoldenFamilies),
+INSTANTIATE_TEST_SUITE_P(Families, QuantizedAttentionOnCpu, testing::ValuesIn(test::kGoldenFamilies),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
 }  // namespace quantized_attention_test

@@ -1,5 +1,5 @@
-// A back end's run time: what loads a file that was compiled for it. The engine, the evaluation and the command line
-// know back ends by this interface and the registry (backends/registry/registry.h) only.
+// A back end's run time, which loads files that were compiled for it. The engine, the evaluation and the command line
+// know back ends only through this interface and the registry (backends/registry/registry.h).
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct DeviceInfo;
 // What runs the methods on this machine, as `tandem bench` reports it.
 struct Processor {
   std::string kernels;  // "avx512vnni"
-  // Multiplies and adds int8 numbers in registers on the calling thread, for so many rounds, and returns how many
-  // operations that were. Null: the back end knows no such limit.
+  // Multiplies and adds int8 numbers in registers on the calling thread for this many rounds, and returns the number of
+  // operations. Null: the back end has no such peak to measure.
   int64_t (*multiply_int8)(int64_t rounds) = nullptr;
 };
 
@@ -34,12 +34,12 @@ class Backend {
   // As in the header of files.
   virtual std::string_view name() const = 0;
   virtual std::span<const OptionSpec> options() const { return {}; }
-  // The artifact and the pool must outlive the program. `options` has been given by the app: what is unknown or makes
-  // no sense is refused. What is worth knowing and is no error goes to `log`.
+  // The artifact and the pool must outlive the program. `options` come from the app: unknown or invalid ones are
+  // refused. Warnings and notes that are not errors go to `log`.
   virtual Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool,
                                                 const BackendOptions& options, const Log& log) const = 0;
   virtual Result<Processor> processor() const = 0;
-  // The weights of a file as floats, for the reference interpreter. Null: they are inside of a device's binaries. The
+  // The weights of a file as floats, for the reference interpreter. Null: they are inside a device's binaries. The
   // artifact must outlive the provider.
   virtual std::unique_ptr<WeightProvider> weights(const Artifact&) const { return nullptr; }
   // What a file's binaries were compiled for, in words; "" where a file has none.

@@ -13,26 +13,26 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-template <typename Code>
-void quantize(const Encoding& e, const float* from, int64_t count, Code* to) {
+template <typename Quantized>
+void quantize(const Encoding& e, const float* from, int64_t count, Quantized* to) {
   const float inverse = 1.0f / e.scale, zero = static_cast<float>(e.zero_point);
-  const float low = static_cast<float>(std::numeric_limits<Code>::min());
-  const float high = static_cast<float>(std::numeric_limits<Code>::max());
+  const float low = static_cast<float>(std::numeric_limits<Quantized>::min());
+  const float high = static_cast<float>(std::numeric_limits<Quantized>::max());
   for (int64_t i = 0; i < count; ++i) {
-    const float code = std::nearbyint(from[i] * inverse) + zero;
-    to[i] = static_cast<Code>(std::isnan(code) ? zero : std::clamp(code, low, high));
+    const float rounded = std::nearbyint(from[i] * inverse) + zero;
+    to[i] = static_cast<Quantized>(std::isnan(rounded) ? zero : std::clamp(rounded, low, high));
   }
 }
 
-template <typename Code>
-void dequantize(const Encoding& e, const Code* from, int64_t count, float* to) {
+template <typename Quantized>
+void dequantize(const Encoding& e, const Quantized* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i)
     to[i] = e.scale * static_cast<float>(static_cast<int32_t>(from[i]) - e.zero_point);
 }
 
-template <typename Code>
-void expand_mask(const Encoding& e, const Code* from, int64_t count, float* to) {
-  constexpr Code kLowest = std::numeric_limits<Code>::min();
+template <typename Quantized>
+void expand_mask(const Encoding& e, const Quantized* from, int64_t count, float* to) {
+  constexpr Quantized kLowest = std::numeric_limits<Quantized>::min();
   for (int64_t i = 0; i < count; ++i) {
     const float value = e.scale * static_cast<float>(static_cast<int32_t>(from[i]) - e.zero_point);
     to[i] = from[i] == kLowest ? -kInfinity : value;
@@ -40,14 +40,14 @@ void expand_mask(const Encoding& e, const Code* from, int64_t count, float* to) 
 }
 
 template <typename Element>
-void fill_rows(Element* mask, const MaskShape& shape, const MaskCodes& codes) {
-  const auto visible = static_cast<Element>(codes.visible), masked = static_cast<Element>(codes.masked);
+void fill_rows(Element* mask, const MaskShape& shape, const MaskValues& values) {
+  const auto visible = static_cast<Element>(values.visible), masked = static_cast<Element>(values.masked);
   const bool rows_behind = shape.columns > shape.context;
   for (int64_t i = 0; i < shape.rows; ++i) {
     Element* row = mask + i * shape.columns;
     std::fill_n(row, shape.columns, masked);
     if (i >= shape.count) continue;
-    // Positions [begin, end) are seen; those from `first` on may stand behind the slots.
+    // Positions [begin, end) are visible; those from `first` on may come after the slots.
     const int64_t end = shape.first + i + 1, begin = shape.window > 0 ? std::max<int64_t>(end - shape.window, 0) : 0;
     const int64_t split = rows_behind ? std::clamp(shape.first, begin, end) : end;
     std::fill(row + begin, row + split, visible);
@@ -97,15 +97,15 @@ void decode_row(DType dtype, const Encoding& encoding, const void* from, int64_t
 
 void round_row(DType dtype, const Encoding& encoding, float* values, int64_t count) {
   constexpr int64_t kChunk = 1024;
-  uint32_t codes[kChunk];  // As wide as the widest dtype.
+  uint32_t encoded[kChunk];  // As wide as the widest dtype.
   for (int64_t at = 0; at < count; at += kChunk) {
     const int64_t part = std::min(kChunk, count - at);
-    encode_row(dtype, encoding, values + at, part, codes);
-    decode_row(dtype, encoding, codes, part, values + at);
+    encode_row(dtype, encoding, values + at, part, encoded);
+    decode_row(dtype, encoding, encoded, part, values + at);
   }
 }
 
-MaskCodes mask_codes(DType dtype, const Encoding& encoding) {
+MaskValues mask_values(DType dtype, const Encoding& encoding) {
   switch (dtype) {
     case DType::kF16: return {f16_from_f32(0.0f), f16_from_f32(-kInfinity)};
     case DType::kU16:
@@ -121,18 +121,18 @@ MaskCodes mask_codes(DType dtype, const Encoding& encoding) {
   return {std::bit_cast<uint32_t>(0.0f), std::bit_cast<uint32_t>(-kInfinity)};
 }
 
-MaskCodes finite_mask_codes(DType dtype) {
-  // Far below any score, and with room left to add one to it in f16.
+MaskValues finite_mask_values(DType dtype) {
+  // Far below any score, yet f16 can still hold its sum with one.
   constexpr float kFarBelow = -30000.0f;
   if (dtype == DType::kF16) return {f16_from_f32(0.0f), f16_from_f32(kFarBelow)};
   return {std::bit_cast<uint32_t>(0.0f), std::bit_cast<uint32_t>(kFarBelow)};
 }
 
-void fill_mask(DType dtype, const MaskShape& shape, const MaskCodes& codes, void* mask) {
+void fill_mask(DType dtype, const MaskShape& shape, const MaskValues& values, void* mask) {
   switch (dtype_bits(dtype)) {
-    case 8: fill_rows(static_cast<uint8_t*>(mask), shape, codes); return;
-    case 16: fill_rows(static_cast<uint16_t*>(mask), shape, codes); return;
-    default: fill_rows(static_cast<uint32_t*>(mask), shape, codes); return;
+    case 8: fill_rows(static_cast<uint8_t*>(mask), shape, values); return;
+    case 16: fill_rows(static_cast<uint16_t*>(mask), shape, values); return;
+    default: fill_rows(static_cast<uint32_t*>(mask), shape, values); return;
   }
 }
 

@@ -20,10 +20,10 @@ Status check_mask(const Graph& graph, MethodInputs& inputs, MaskInput& mask) {
     return corrupt("method \"{}\" has a mask that does not cover its context", graph.name);
   }
   inputs.mask_columns = t.shape[1];
-  mask.codes = mask_codes(t.dtype, t.encoding);
-  // Where own rows stand behind the slots, the mask is added as it is, and the difference of two infinities would be
-  // no number.
-  if (t.shape[1] > graph.context && dtype_is_float(t.dtype)) mask.codes = finite_mask_codes(t.dtype);
+  mask.values = mask_values(t.dtype, t.encoding);
+  // Where the call's own rows follow the slots, the mask is added as it is, and the difference of two infinities
+  // would be NaN.
+  if (t.shape[1] > graph.context && dtype_is_float(t.dtype)) mask.values = finite_mask_values(t.dtype);
   return ok_status();
 }
 
@@ -77,7 +77,7 @@ void fill_inputs(const Graph& graph, const MethodInputs& inputs, const CallToken
   }
   for (const MaskInput& mask : inputs.masks) {
     const MaskShape shape{graph.tokens, inputs.mask_columns, graph.context, call.position, count, mask.window};
-    fill_mask(graph.at(mask.id).dtype, shape, mask.codes, buffer(mask.id));
+    fill_mask(graph.at(mask.id).dtype, shape, mask.values, buffer(mask.id));
   }
 }
 

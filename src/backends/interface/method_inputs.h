@@ -1,9 +1,9 @@
-// What a method wants to be given, by the purposes of its inputs (ir/purpose.h), and the filling of them for a call.
-// Their names are
+// Finds the inputs of a method by their purposes (ir/purpose.h) and fills them for a call.
+// Their names:
 //
 //   tokens         i32 [N]
 //   positions      i32 [N]; -1 for padding
-//   mask           [N, C], or [N, C + N] where the call's own rows stand behind the cache's slots
+//   mask           [N, C], or [N, C + N] where the call's own rows follow the cache's slots
 //   window_mask.W  the same for layers that see the last W positions only
 //   rope_rows.L    i32 [N]: rows of a rotary table that has two halves of C rows. The first half is for sequences of up
 //                  to L tokens, the second for longer ones (the length counts, not the position).
@@ -23,20 +23,20 @@ namespace tandem::ir {
 struct MaskInput {
   TensorId id = -1;
   int64_t window = 0;  // 0: all positions.
-  MaskCodes codes;
+  MaskValues values;
 };
 
 struct MethodInputs {
   TensorId tokens = -1;
   TensorId positions = -1;
   std::vector<MaskInput> masks;
-  // Columns of the masks. C of them: the method stores its rows before it looks at them. N more: it sees the cache as
-  // it was before the call, and its own rows behind it.
+  // Columns of the masks. C of them: the method stores its rows before it reads them. N more: it sees the cache as
+  // it was before the call, followed by its own rows.
   int64_t mask_columns = 0;
   TensorId rope_rows = -1;
   int64_t rope_limit = 0;  // L of rope_rows.L.
 
-  // Refuses inputs that are not known here, and known ones in another shape or dtype.
+  // Refuses unknown inputs, and known ones whose shape or dtype is wrong.
   static Result<MethodInputs> read(const Graph& graph);
 };
 
@@ -44,7 +44,7 @@ struct MethodInputs {
 std::string window_mask_name(int64_t window);
 std::string rope_rows_name(int64_t limit);
 
-// Tokens of one call: those behind them, up to the method's number, are padding.
+// The tokens of one call. The rest of the method's rows are padding.
 struct CallTokens {
   std::span<const int32_t> tokens;
   int64_t position = 0;  // Of the first.

@@ -56,7 +56,7 @@ Result<MethodMemory> MethodMemory::allocate(Program& program) {
         }
       }
       const bool fits = bytes <= limit - memory.total_bytes_;
-      // Attention computes with slots that are masked too, and drops what comes of it: what they hold must be numbers.
+      // Attention reads masked slots too and discards the result, so they must not hold NaN.
       std::shared_ptr<uint8_t> block = fits ? program.allocate_shared(bytes) : nullptr;
       if (block != nullptr && is_state) std::memset(block.get(), 0, bytes);
       if (block == nullptr && fits) block = allocate_zeroed(bytes);

@@ -21,20 +21,20 @@ using AlignedMemory = std::unique_ptr<uint8_t[], FreeDeleter>;
 // `size` bytes, 64-byte aligned, not cleared. Null if there is no memory.
 AlignedMemory allocate_aligned(uint64_t size);
 
-// The same, all zeros. Of large blocks no page is in memory until it is written: the system has zeros at hand.
+// The same, all zeros. A page of a large block takes no memory until it is written.
 std::shared_ptr<uint8_t> allocate_zeroed(uint64_t size);
 
 uint64_t tensor_bytes(const ir::Tensor& tensor);
 
-// The memory that this machine has. What asks for more is refused before it is allocated: the system would often grant
-// it, and end the process once it is used.
+// The memory that this machine has. Larger requests are refused before they are allocated: the system would often grant
+// them, and kill the process once they are used.
 uint64_t machine_memory();
 
 // Buffers for one caller of a set of methods. A state that several methods name is one buffer: that is how prefill and
 // decode share a KV cache. Inputs and outputs are per method.
 class MethodMemory {
  public:
-  // Fails if two methods want one state in different shapes or dtypes, or if there is not enough memory.
+  // Fails if two methods declare one state with different shapes or dtypes, or if there is not enough memory.
   static Result<MethodMemory> allocate(Program& program);
 
   Bindings& bindings(size_t method) { return bindings_[method]; }

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// All of the text, and nothing but a number in decimal.
+// Succeeds only if the whole text is one decimal number.
 template <typename T>
 bool parse_number(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

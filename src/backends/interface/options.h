@@ -1,5 +1,5 @@
-// Options that a back end has of its own: a table of specs says which there are, and values travel as text from an app
-// or the command line to the back end, past code that knows neither. The command line makes its flags from the specs.
+// A back end's own options: a table of specs lists them, and their values travel as text from an app or the command
+// line to the back end, through code that knows neither. The command line makes its flags from the specs.
 #pragma once
 
 #include <cstdint>
@@ -29,31 +29,31 @@ struct OptionSpec {
   std::string_view default_value = {};  // Empty: the help says what happens then.
   int64_t least = 0;
   int64_t most = kLargestCount;
-  Status (*check)(std::string_view value) = nullptr;  // What else a value must be.
+  Status (*check)(std::string_view value) = nullptr;  // Further conditions on a value.
   std::string_view value_name = {};                   // In the help; empty: by kind.
   bool has_flag = true;                               // False: for apps, not for the command line.
-  // Says something about this machine and asks for nothing, so that nobody has to refuse it.
+  // Describes this machine and requests nothing, so that no back end has to refuse it.
   bool is_about_machine = false;
 };
 
 const OptionSpec* find_option(std::span<const OptionSpec> specs, std::string_view name);
 // "profile, qnn-libs, signed-pd"
 std::string option_names(std::span<const OptionSpec> specs);
-// Whether a value is one that the spec allows; the error names the option.
+// Whether the spec allows a value; the error names the option.
 Status check_option(const OptionSpec& spec, std::string_view value);
 
-// Refuses names that are not among the specs, with a list of those that are, and values that they do not allow.
+// Refuses names that are not among the specs (the error lists those that are) and values that the specs do not allow.
 Status check_options(std::span<const OptionSpec> specs, const BackendOptions& options);
 
 // The values of a back end's options.
 class OptionValues {
  public:
-  // What check_options() refuses is refused. Both must outlive this.
+  // Fails where check_options() fails. Both arguments must outlive this.
   static Result<OptionValues> read(std::span<const OptionSpec> specs, const BackendOptions& options);
 
-  // Whether somebody gave it.
+  // Whether the caller set it.
   bool has(std::string_view name) const { return options_->contains(name); }
-  // What was given, or the default; "", 0 or false without either.
+  // The given value, or the default; "", 0 or false without either.
   std::string text(std::string_view name) const;
   bool flag(std::string_view name) const { return text(name) == "true"; }
   int64_t count(std::string_view name) const;

@@ -17,13 +17,13 @@ struct Bindings {
   // Which rows of the outputs the caller will read. A back end may leave the others unwritten.
   int64_t first_row = 0;
   int64_t rows = 0;
-  // Only for methods of which Program::computes_argmax() is true, with one row: the place of that row's largest logit
-  // is written there, the first one's if there are several, -1 if no logit is above -infinity (NaN is not). "logits"
+  // Only for methods of which Program::computes_argmax() is true, with one row: the index of that row's largest logit
+  // is written there, the first one if there are several, -1 if no logit is above -infinity (NaN is not). "logits"
   // may be left unwritten then.
   int32_t* argmax = nullptr;
 };
 
-// Scratch memory of one caller. Not for two threads at once; make one per session.
+// The scratch memory of one caller. Not thread-safe: make one per session.
 class ExecutionContext {
  public:
   virtual ~ExecutionContext() = default;
@@ -38,7 +38,7 @@ class Program {
   virtual size_t method_count() const = 0;
   virtual const ir::Graph& method(size_t index) const = 0;
   virtual Result<std::unique_ptr<ExecutionContext>> new_context() = 0;
-  // Whether a method can be asked for the place of the largest logit alone (Bindings::argmax).
+  // Whether a method can be asked for the index of the largest logit alone (Bindings::argmax).
   virtual bool computes_argmax(size_t) const { return false; }
   // Memory for a session's inputs, outputs and states that the device reads and writes without copies. Null where any
   // memory does. It must outlive the execution contexts that it is bound to.

@@ -71,7 +71,7 @@ class Calibrator {
     TANDEM_ASSIGN(MethodMemory memory, MethodMemory::allocate(*program));
     // The cache is empty; the rows see themselves and those before. What is masked is told by its infinity.
     TANDEM_ASSIGN(ir::MethodInputs inputs, ir::MethodInputs::read(graph_));
-    for (ir::MaskInput& mask : inputs.masks) mask.codes = ir::mask_codes(DType::kF32, {});
+    for (ir::MaskInput& mask : inputs.masks) mask.values = ir::mask_values(DType::kF32, {});
     ir::fill_inputs(graph_, inputs, {tokens, 0, length > inputs.rope_limit}, memory.bindings(0));
     TANDEM_ASSIGN(const auto context, program->new_context());
     return context->run(0, memory.bindings(0));

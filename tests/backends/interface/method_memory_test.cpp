@@ -1,4 +1,4 @@
-// Buffers by metadata: one per state name, one per border tensor of each method.
+// Buffers by metadata: one per state name, one per input and output of each method.
 #include "backends/interface/method_memory.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(AllocateAligned, IsAlignedAlsoWhenEmpty) {
   }
 }
 
-TEST(MethodMemory, StatesAreSharedAndBordersAreNot) {
+TEST(MethodMemory, StatesAreSharedInputsAndOutputsAreNot) {
   FakeProgram program = two_methods();
   auto memory = MethodMemory::allocate(program);
   ASSERT_TRUE(memory.ok()) << memory.error().message;
@@ -110,8 +110,8 @@ TEST(MethodMemory, MethodsMustAgreeOnAState) {
   }
 }
 
-// A device's own memory, as long as it has some; plain memory behind that.
-TEST(MethodMemory, TakesWhatTheProgramGives) {
+// A device's own memory, as long as it has some; plain memory after that.
+TEST(MethodMemory, UsesTheProgramsSharedMemoryFirst) {
   class SharingProgram final : public Program {
    public:
     size_t method_count() const override { return 1; }
@@ -135,7 +135,7 @@ TEST(MethodMemory, TakesWhatTheProgramGives) {
     ASSERT_EQ(program.given.size(), 3u);
     std::set<void*> bound(memory->bindings(0).data.begin(), memory->bindings(0).data.end());
     for (const auto& block : program.given) EXPECT_EQ(bound.count(block.lock().get()), 1u);
-    EXPECT_EQ(bound.size(), 1u + 6u) << "nothing, four borders and two caches";
+    EXPECT_EQ(bound.size(), 1u + 6u) << "null, four inputs and outputs, and two caches";
   }
   for (const auto& block : program.given) EXPECT_TRUE(block.expired()) << "it is given back";
 }

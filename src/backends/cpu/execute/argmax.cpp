@@ -1,6 +1,6 @@
-// The place of the largest logit without logits in memory, for greedy decoding: tasks compute a few panels of the
-// vocabulary's matrix at a time in their own memory, do there what the ops behind it do, and keep the largest. A logit
-// does not depend on the panels beside it, so the token is the one that the whole row would give, to the bit.
+// The argmax of the logits without storing the logits, for greedy decoding: tasks compute a few panels of the LM head
+// at a time in their own scratch, apply the ops that follow it, and keep the maximum. A logit does not depend on
+// neighbouring panels, so the token is exactly the one that the whole row would give.
 #include <algorithm>
 #include <limits>
 #include <mutex>
@@ -16,13 +16,13 @@ using ir::OpKind;
 using ir::TensorId;
 using ir::TensorRole;
 
-struct Best {
+struct Maximum {
   float value = -std::numeric_limits<float>::infinity();
-  int64_t place = -1;
+  int64_t index = -1;
 
   // Never takes NaN, nor -infinity.
-  void join(const Best& other) {
-    if (other.value > value || (other.value == value && other.place < place)) *this = other;
+  void join(const Maximum& other) {
+    if (other.value > value || (other.value == value && other.index < index)) *this = other;
   }
 };
 
@@ -30,7 +30,7 @@ bool may_follow(OpKind kind) { return kind == OpKind::kScale || kind == OpKind::
 
 }  // namespace
 
-// Ops that treat each logit on its own may follow the matrix, up to the one output; anything else needs the row.
+// Elementwise ops may follow the LM head, up to the only output; anything else needs the whole row.
 void find_lm_head(MethodPlan& plan) {
   const ir::Graph& graph = *plan.graph;
   size_t head = graph.ops.size();
@@ -61,11 +61,11 @@ int32_t StepRunner::argmax_token(Rows rows) {
   const PackedMatrix& matrix = weight_of(head);
   const QuantizedRows input = quantized(head, rows.count);
   const int64_t panels = matrix.panels(), tasks = linear_tasks(panels, matrix.cols, rows.count);
-  Best best;
+  Maximum maximum;
   std::mutex joining;
   pool_.run(tasks, [&](int64_t task, int thread) {
     auto* const y = reinterpret_cast<float*>(scratch(thread) + plan_.linear_scratch);
-    Best mine;
+    Maximum mine;
     const int64_t end = panels * (task + 1) / tasks;
     for (int64_t begin = panels * task / tasks; begin < end; begin += kHeadPanels) {
       const int64_t to = std::min(begin + kHeadPanels, end), first = begin * kPanelRows;
@@ -108,13 +108,13 @@ int32_t StepRunner::argmax_token(Rows rows) {
           case OpKind::kRescore: break;  // find_lm_head() lets none of them through.
         }
       }
-      const int64_t place = kernels_.argmax(y, count);
-      mine.join({y[place], first + place});
+      const int64_t index = kernels_.argmax(y, count);
+      mine.join({y[index], first + index});
     }
     const std::lock_guard lock(joining);
-    best.join(mine);
+    maximum.join(mine);
   });
-  return static_cast<int32_t>(best.place);
+  return static_cast<int32_t>(maximum.index);
 }
 
 }  // namespace tandem::cpu

@@ -1,4 +1,4 @@
-// What of the graph language a CPU runs.
+// The part of the IR that a CPU runs.
 #pragma once
 
 #include "ir/graph.h"
@@ -6,8 +6,8 @@
 
 namespace tandem::cpu {
 
-// Kernels compute in floats, with a row for each token. The graph language also knows integers and heads that stand
-// apart, for other back ends; a file that asks a CPU for them is refused.
+// Kernels compute in floats, with a row for each token. The IR also has integer activations and split heads, for other
+// back ends; a file that needs them is refused.
 Status check_ops(const ir::Graph& graph);
 
 }  // namespace tandem::cpu

@@ -52,7 +52,7 @@ void int16_linear(const KernelTable& kernels, const LinearTask& task) {
     for (int64_t t = 0; t < task.tokens; ++t) {
       float* upper = sums + 2 * t * part.rows;
       const int64_t at = t * task.y_stride + first;
-      // What is added may lie where the results go: these are written last.
+      // `added` may alias the results, so they are written last.
       float* const y = task.added == nullptr ? task.y + at : upper;
       kernels.add(upper, upper + part.rows, part.rows, y);
       if (task.bias != nullptr) kernels.add(y, task.bias + first, part.rows, y);

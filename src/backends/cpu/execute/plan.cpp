@@ -110,7 +110,7 @@ class Planner {
     return uses;
   }
 
-  // Conversions from f32 to f32 move nothing: the two tensors are one.
+  // Conversions from f32 to f32 copy nothing: the two tensors share a buffer.
   void alias_buffers() {
     const std::vector<int> uses = count_uses();
     for (const Op& op : graph_.ops) {
@@ -134,7 +134,7 @@ class Planner {
     return from.kind == Buffer::Kind::kBinding && to.kind == Buffer::Kind::kBinding && from.binding == to.binding;
   }
 
-  // Whether op i is the product behind the two layers of the last step, and no other op reads their outputs.
+  // Whether op i is the product of the outputs of the last step's two layers, which no other op reads.
   bool closes_gate(size_t i, const std::vector<int>& uses) const {
     const Op& op = graph_.ops[i];
     if ((op.kind != OpKind::kSiluMul && op.kind != OpKind::kGeluTanhMul) || plan_.steps.empty()) return false;
@@ -174,7 +174,7 @@ class Planner {
     return op.kind == OpKind::kRopeTable ? 16 * width : width;
   }
 
-  // The row-wise step that is being made, or a new one.
+  // The row-wise step under construction, or a new one.
   Step& row_step(bool tail) {
     const bool fits = !plan_.steps.empty() && plan_.steps.back().kind == Step::Kind::kRows &&
                       plan_.steps.back().tail == tail && plan_.steps.back().quantizes < 0;
@@ -184,7 +184,7 @@ class Planner {
 
   void group_ops() {
     const std::vector<int> uses = count_uses();
-    size_t tail_begin = 0;  // Behind the last op that looks across tokens.
+    size_t tail_begin = 0;  // After the last op that looks across tokens.
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const OpKind kind = graph_.ops[i].kind;
       // A mask is converted for all rows of a call at once.
@@ -222,8 +222,7 @@ class Planner {
     }
   }
 
-  // By tensor, the last step that reads it. A layer with quantized input reads what the step before has
-  // quantized.
+  // By tensor, the last step that reads it. A layer with quantized input reads what the previous step has quantized.
   std::vector<size_t> find_last_uses() const {
     std::vector<size_t> last_use(graph_.tensors.size(), 0);
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -242,8 +241,8 @@ class Planner {
     return last_use;
   }
 
-  // Whether the output of an op of a step may be written where `old` is, which has its last use in that step: a thread
-  // is then through with an element when it writes the new one. A layer's input is read whole by every thread.
+  // Whether the output of an op may overwrite `old`, whose last use is in the same step: a thread has then read an
+  // element before it writes the new one. Not a linear layer's input, all of which every thread reads.
   bool may_overwrite_input(const Step& step, uint32_t op, TensorId old, TensorId output) const {
     if (graph_.at(old).shape != graph_.at(output).shape) return false;
     if (step.kind == Step::Kind::kLinear) return old == step.added && graph_.ops[step.ops[0]].inputs[0] != old;
@@ -254,7 +253,7 @@ class Planner {
   }
 
   // First fit by live range: an activation takes the lowest offset that is free from the step that writes it to the
-  // last that reads it. Steps and not ops, because threads are at different ops of a step at a time.
+  // last that reads it. Ranges are in steps, not ops, because threads run different ops of a step at the same time.
   Status allocate_activations() {
     struct Live {
       uint64_t offset, size;
@@ -268,7 +267,8 @@ class Planner {
       const Step& step = plan_.steps[i];
       uint64_t local_bytes = 0;
       for (const uint32_t op : step.ops) {
-        // A gate and its other layer are computed in the scratch of a task; what is added to is never in memory.
+        // A gate and its other layer are computed in a task's scratch; a layer's output that is added to is never
+        // stored.
         if ((step.gated || step.added >= 0) && op != step.ops.back()) continue;
         for (const TensorId id : graph_.ops[op].outputs) {
           if (buffer(id).kind != Buffer::Kind::kNone) continue;
@@ -279,7 +279,7 @@ class Planner {
             plan_.group_quantized_offset = std::max(plan_.group_quantized_offset, local_bytes);
             continue;
           }
-          // Where something is that has its last use here, memory is in the cache already.
+          // Reuse the buffer of an input with its last use here: it is in the CPU's cache already.
           const auto successor = std::ranges::find_if(
               live, [&](const Live& l) { return l.last == i && may_overwrite_input(step, op, l.tensor, id); });
           if (successor != live.end()) {
@@ -310,7 +310,7 @@ class Planner {
     return offset;
   }
 
-  // A call may have fewer rows than the graph, and another order then.
+  // A call may have fewer rows than the graph, and then another layout.
   void reserve_quantized(int64_t most_rows, int64_t cols) {
     int64_t plain = 0, arranged = 0;
     for (int64_t rows = 1; rows <= most_rows && cols > 0; ++rows) {

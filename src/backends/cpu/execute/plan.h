@@ -1,5 +1,5 @@
-// The static plan of a method on the CPU: where every activation lies in one arena, which ops run together, how much
-// scratch they need. Made once when an artifact is loaded; running it allocates nothing.
+// The static plan of a method on the CPU: the offset of every activation in one arena, which ops run together, and how
+// much scratch they need. Made once when an artifact is loaded; running it allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Buffer {
     kArena,     // At `offset` bytes in the context's arena.
     kBinding,   // In the caller's buffer of tensor `binding`.
     kConstant,  // A vector in the mapped artifact.
-    kLocal,     // Written and read within one kRows step: in the thread's scratch, `offset` bytes behind its beginning,
-                // for kRowsTogether rows.
+    kLocal,     // Written and read within one kRows step: at `offset` bytes in the thread's scratch, for kRowsTogether
+                // rows.
   };
   Kind kind = Kind::kNone;
   uint64_t offset = 0;
@@ -31,10 +31,10 @@ struct Buffer {
 // Ops that run between two barriers.
 struct Step {
   enum class Kind : uint8_t {
-    kRows,    // Ops in which a row depends on no other: a thread takes a few rows through all of them.
-    kLinear,  // Linear layers that read the same input; `gated`: two such layers and behind them the product of their
-              // outputs, one of them through an activation function; `added`: one layer and behind it the sum of
-              // its output and that.
+    kRows,       // Row-wise ops: a thread takes a few rows through all of them.
+    kLinear,     // Linear layers that read the same input; `gated`: two such layers, followed by the product of their
+                 // outputs, one of them through an activation function; `added`: one layer, followed by the sum of its
+                 // output and that tensor.
     kAttention,  // One op.
     kMask,       // One op.
   };
@@ -51,45 +51,45 @@ struct MethodPlan {
   const ir::Graph* graph = nullptr;
   std::vector<Buffer> buffers;         // By TensorId.
   std::vector<PackedMatrix> matrices;  // By TensorId; of weights.
-  std::vector<bool> is_keys;           // By TensorId: a cache of keys, which are laid out otherwise than values.
+  std::vector<bool> is_keys;           // By TensorId: a key cache, whose layout differs from a value cache's.
   std::vector<Step> steps;
   ir::TensorId positions = -1;  // The input that says which rows are padding, or -1.
   uint64_t arena_bytes = 0;
   // Shared by all linear layers with quantized input, after the arena's activations.
-  uint64_t quantized_offset = 0;  // Of calls whose quantized values the kernels read as they are.
+  uint64_t quantized_offset = 0;  // For calls whose quantized values the kernels read row by row.
   uint64_t scales_offset = 0;
-  uint64_t arranged_offset = 0;     // The quantized values in the kernels' order.
+  uint64_t arranged_offset = 0;     // The quantized values in the kernels' layout.
   uint64_t mask_end_offset = 0;     // int64 per token: one past the last visible slot.
-  uint64_t plain_slots_offset = 0;  // int64 per token: so many slots from the first on have a mask of 0.
+  uint64_t plain_slots_offset = 0;  // int64 per token: the number of leading slots whose mask is 0.
   uint64_t window_mask_offset = 0;  // f32 [tokens, context], if a layer has a window.
-  // Bytes per thread, of which one kind is in use at a time: `scratch` is as much as the largest.
-  uint64_t group_quantized_offset = 0;  // Quantized rows of a group, behind what is local to a kRows step.
+  // Bytes per thread. Only one kind is in use at a time: `scratch` is the size of the largest.
+  uint64_t group_quantized_offset = 0;  // Quantized rows of a group, after the local tensors of a kRows step.
   uint64_t linear_scratch = 0;
   uint64_t gate_scratch =
       0;  // Behind linear_scratch: what a task computes of a gate; as much again for the other layer.
   uint64_t scratch = 0;
-  // The step of the LM head and the ops that follow it, if the argmax can be found without logits in memory; else -1. A
-  // task has kHeadRows floats of scratch for it, behind linear_scratch.
+  // The step of the LM head and the ops that follow it, if the argmax can be found without storing logits; else -1. A
+  // task has kHeadRows floats of scratch for it, after linear_scratch.
   int64_t lm_head_step = -1;
   std::vector<uint32_t> lm_head_ops;
 };
 
-// Rows that go through the ops of a kRows step together at most: few enough to stay in a core's first-level cache from
-// op to op.
+// At most this many rows go through the ops of a kRows step together: few enough to stay in a core's L1 cache from op
+// to op.
 inline constexpr int64_t kRowsTogether = 4;
-// Outputs of a gate that a task computes at a time: 128 KB, as many of the other layer, and the weights are in the
-// second-level cache together.
+// Outputs of a gate that a task computes at a time: 128 KB, the same for the other layer, and the weights fit into the
+// L2 cache together.
 inline constexpr int64_t kGateFloats = 1 << 15;
 
-// Logits that a task computes at a time when only the largest is wanted: they stay in the first-level cache.
+// Logits that a task computes at a time when only the argmax is wanted: they stay in the L1 cache.
 inline constexpr int64_t kHeadPanels = 32;
 inline constexpr int64_t kHeadRows = kHeadPanels * kPanelRows;
 
-// Tokens of a prefill that share one attention task at most: enough to reuse each converted tile of the cache. Behind
-// few tokens half as many, because those of a task look at all that the last of them sees.
+// At most this many tokens of a prefill share one attention task: enough to reuse each converted tile of the cache.
+// Half as many after a short past, because all tokens of a task read every slot that the last of them sees.
 inline constexpr int64_t kAttentionTokens = 128;
 
-// Sets lm_head_step and what belongs to it, when all else is planned (argmax.cpp).
+// Sets lm_head_step, lm_head_ops and their scratch, once all else is planned (argmax.cpp).
 void find_lm_head(MethodPlan& plan);
 
 // The graph must be verified and belong to the artifact; both must outlive the plan.

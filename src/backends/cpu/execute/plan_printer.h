@@ -1,4 +1,4 @@
-// A plan as text: its steps in order, and where every tensor is. For tests and for people who look at a plan.
+// A plan as text: its steps in order, and the buffer of every tensor. For tests and debugging.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The ops of StepRunner in which a row depends on no other.
+// The row-wise ops of StepRunner.
 #include <algorithm>
 #include <cmath>
 
@@ -12,12 +12,12 @@ namespace {
 using ir::Op;
 using ir::OpKind;
 
-// So many elements are computed by the caller alone, about ten microseconds: waking another thread costs more.
+// Below this many elements, about ten microseconds, the caller computes alone: waking another thread costs more.
 constexpr int64_t kWorthSharing = 1 << 15;
 
 }  // namespace
 
-// What ops would find wrong in their input, before anything is computed.
+// Checks the ops' inputs before anything is computed.
 Status StepRunner::check_rows(const Step& step, Rows rows) const {
   for (const uint32_t index : step.ops) {
     const Op& op = graph_.ops[index];
@@ -43,8 +43,8 @@ Status StepRunner::check_rows(const Step& step, Rows rows) const {
 void StepRunner::run_rows(const Step& step, Rows rows) {
   const Op* const layer = step.quantizes < 0 ? nullptr : &graph_.ops[static_cast<size_t>(step.quantizes)];
   const QuantizedLayout* const order =
-      layer == nullptr ? nullptr : kernels_.quantized_layout(rows.count * code_rows(*layer));
-  const int64_t together = order == nullptr ? kMaxLayoutGroup : order->group / code_rows(*layer);
+      layer == nullptr ? nullptr : kernels_.quantized_layout(rows.count * rows_per_token(*layer));
+  const int64_t together = order == nullptr ? kMaxLayoutGroup : order->group / rows_per_token(*layer);
   const int64_t parts = (rows.count + together - 1) / together;
   const auto run_part = [&](int64_t i, int thread) {
     const int64_t begin = rows.begin + i * together, end = std::min(begin + together, rows.begin + rows.count);
@@ -100,11 +100,11 @@ void StepRunner::row_op(const Op& op, Rows rows) {
   }
 }
 
-// `part` of the rows of a linear layer's input. Codes are kept for the rows of this call only: all of them, or those of
-// the group that the thread is at, where the kernels want them arranged.
+// `part` of the rows of a linear layer's input. Quantized values are kept for the rows of this call only: all of them,
+// or, where the kernels want them rearranged, those of the thread's current group.
 void StepRunner::quantize(const Op& op, Rows rows, Rows group, Rows part) {
   const PackedMatrix& weight = weight_of(op);
-  const int64_t cols = weight.cols, stride = weight.padded_cols(), per_token = code_rows(op);
+  const int64_t cols = weight.cols, stride = weight.padded_cols(), per_token = rows_per_token(op);
   const auto quantize_rows = op.attributes.int16_input ? kernels_.quantize_rows_int16 : kernels_.quantize_rows;
   auto* quantized = reinterpret_cast<int8_t*>(group.local == nullptr ? arena_ + plan_.quantized_offset : group.local);
   quantized += (part.begin - (group.local == nullptr ? rows.begin : group.begin)) * per_token * stride;
@@ -114,7 +114,7 @@ void StepRunner::quantize(const Op& op, Rows rows, Rows group, Rows part) {
 
 // The quantized values of a whole group of rows.
 void StepRunner::arrange(const Op& op, const QuantizedLayout& order, Rows rows, Rows group) {
-  const int64_t stride = weight_of(op).padded_cols(), per_token = code_rows(op);
+  const int64_t stride = weight_of(op).padded_cols(), per_token = rows_per_token(op);
   const int64_t index = (group.begin - rows.begin) * per_token / order.group;
   order.arrange(reinterpret_cast<const int8_t*>(group.local), stride, group.count * per_token, stride,
                 arena_ + plan_.arranged_offset + index * order.group_bytes(stride));

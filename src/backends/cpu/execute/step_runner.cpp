@@ -17,17 +17,17 @@ using ir::OpKind;
 using ir::TensorId;
 using ir::TensorRole;
 
-// So many multiplications are done by the caller alone, about ten microseconds: waking another thread costs more.
+// Below this many multiplications, about ten microseconds, the caller computes alone: waking another thread costs more.
 constexpr int64_t kLinearWorthSharing = 1 << 18;
 // Tasks per thread in a loop, so that a thread that falls behind leaves its share to the others.
 constexpr int64_t kTasksPerThread = 8;
-// Rows of a gate's product that are fetched ahead, to be written.
+// Rows of a gate's product that are prefetched for writing.
 constexpr int64_t kRowsAhead = 8;
-// From so many slots on the tokens of an attention task are many.
+// From this many slots on, an attention task takes the larger number of tokens.
 constexpr int64_t kLongContext = 2048;
 
-// One past the last slot of a mask's row that is not -infinity. Most of a long row is masked, so whole blocks of it are
-// looked at at once; the compiler makes vector code of the inner loop.
+// One past the last slot of a mask's row that is not -infinity. Most of a long row is masked, so it is checked in whole
+// blocks; the compiler vectorizes the inner loop.
 int64_t visible_end(const float* row, int64_t end) {
   constexpr float kMasked = -std::numeric_limits<float>::infinity();
   constexpr int64_t kBlock = 64;
@@ -41,7 +41,7 @@ int64_t visible_end(const float* row, int64_t end) {
   return end;
 }
 
-// How many slots of a mask's row, from the first on, are 0.
+// The number of leading slots of a mask's row that are 0.
 int64_t plain_beginning(const float* row, int64_t end) {
   constexpr int64_t kBlock = 64;
   int64_t at = 0;
@@ -91,7 +91,7 @@ Status StepRunner::run() {
                             bindings_.first_row + bindings_.rows, active_);
   }
   if (bindings_.argmax != nullptr && (plan_.lm_head_step < 0 || bindings_.rows != 1)) {
-    return internal_error("method \"{}\" is asked for the best token of {} rows", graph_.name, bindings_.rows);
+    return internal_error("method \"{}\" is asked for the argmax of {} rows", graph_.name, bindings_.rows);
   }
   for (const Step& step : plan_.steps) {
     const Rows rows = step.tail ? Rows{bindings_.first_row, bindings_.rows} : Rows{0, active_};
@@ -123,7 +123,7 @@ QuantizedRows StepRunner::quantized(const Op& op, int64_t rows) const {
   if (!op.attributes.quantize_input) return input;
   input.stride = weight_of(op).padded_cols();
   input.scales = reinterpret_cast<const float*>(arena_ + plan_.scales_offset);
-  if (kernels_.quantized_layout(rows * code_rows(op)) != nullptr) {
+  if (kernels_.quantized_layout(rows * rows_per_token(op)) != nullptr) {
     input.arranged = arena_ + plan_.arranged_offset;
   } else {
     input.values = reinterpret_cast<const int8_t*>(arena_ + plan_.quantized_offset);
@@ -206,7 +206,7 @@ void StepRunner::gated_linear(const Step& step, Rows rows, const QuantizedRows& 
     linear_panels(up, begin, end, rows, input, thread, b, stride);
     const int64_t from = begin * kPanelRows, count = std::min(end * kPanelRows, width) - from;
     for (int64_t n = 0; n < rows.count; ++n) {
-      // Far apart, so that no CPU fetches them ahead by itself.
+      // Too far apart for a CPU to prefetch them by itself.
       const float* const ahead = y + std::min(n + kRowsAhead, rows.count - 1) * width + from;
       for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(ahead + i, 1);
       multiply(a + n * stride, b + n * stride, count, y + n * width + from);
@@ -244,8 +244,8 @@ void StepRunner::find_mask_ends(const float* mask) {
   }
 }
 
-// The mask of the rows by slot: a cache of a layer with a window may hold the last positions only, each in the slot of
-// its number modulo the slots.
+// The mask of the rows by slot: the cache of a layer with a window may hold the last positions only, position p in slot
+// p modulo the slots.
 void StepRunner::fill_window_mask(const Op& op, Rows rows) {
   const int64_t window = op.attributes.window, slots = graph_.at(op.inputs[1]).shape[1];
   const WindowMask wanted{window, slots, op.inputs[3], rows.begin, rows.count};
@@ -282,7 +282,7 @@ void StepRunner::attention(const Op& op, Rows rows) {
   const int64_t last_end = ends[rows.begin + rows.count - 1];
   const int64_t together = last_end > kLongContext ? kAttentionTokens : kAttentionTokens / 2;
   const int64_t blocks = (rows.count + together - 1) / together;
-  // The last blocks see the most slots: they go first, so that no thread is left with a long one at the end.
+  // The last blocks see the most slots: they run first, so that no thread is left with a long one at the end.
   pool_.run(kv_heads * blocks, [&](int64_t task, int thread) {
     const int64_t head = task % kv_heads, block = blocks - 1 - task / kv_heads;
     const int64_t begin = rows.begin + block * together;

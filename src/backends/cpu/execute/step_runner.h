@@ -27,11 +27,10 @@ class StepRunner {
   struct Rows {
     int64_t begin = 0;
     int64_t count = 0;
-    uint8_t* local =
-        nullptr;  // Where tensors that live within a step have theirs; of a group of rows, its quantized values.
+    uint8_t* local = nullptr;  // Memory for tensors local to the step; for a group of rows, its quantized values.
   };
 
-  // Which layers' mask by slot it is; those of one model mostly have the same.
+  // Identifies a window's mask by slot; the layers of one model mostly share it.
   struct WindowMask {
     int64_t window = 0;
     int64_t slots = 0;
@@ -44,13 +43,13 @@ class StepRunner {
   Status check_bindings();
   Status run_step(const Step& step, Rows rows);
   void linear(const Step& step, Rows rows);
-  // The last layer and what follows it, of one row: only the place of the largest logit is kept (argmax.cpp).
+  // The LM head and the ops that follow it, for one row: only the index of the largest logit is kept (argmax.cpp).
   int32_t argmax_token(Rows rows);
-  // Into how many tasks so many panels are cut.
+  // The number of tasks into which this many panels are split.
   int64_t linear_tasks(int64_t panels, int64_t cols, int64_t rows) const;
   void gated_linear(const Step& step, Rows rows, const QuantizedRows& input);
-  // The rows of panels [begin, end) of a layer, to y: where the first of them goes for the first token. `added`
-  // likewise: where what is added to it stands, or null.
+  // The rows of panels [begin, end) of a layer. `y` is where the first of them goes for the first token; `added`
+  // likewise points to what is added to it, or is null.
   void linear_panels(const ir::Op& op, int64_t begin, int64_t end, Rows rows, const QuantizedRows& input, int thread,
                      float* y, int64_t y_stride, const float* added = nullptr);
   void attention(const ir::Op& op, Rows rows);
@@ -72,12 +71,11 @@ class StepRunner {
   void store_kv(const ir::Op& op, Rows rows);
   void convert(const ir::Op& op, Rows rows);
 
-  // The quantized values that quantize() leaves of an input of so many rows, for the layer `op` and those that share
-  // its input.
+  // The result of quantize() for an input of this many rows, for the layer `op` and those that share its input.
   QuantizedRows quantized(const ir::Op& op, int64_t rows) const;
   void* memory(ir::TensorId id) const;
   float* floats(ir::TensorId id) const { return static_cast<float*>(memory(id)); }
-  // Of the first of these rows.
+  // From the first of these rows.
   float* floats(ir::TensorId id, Rows rows) const {
     const Buffer& buffer = plan_.buffers[static_cast<size_t>(id)];
     if (buffer.kind == Buffer::Kind::kLocal) return reinterpret_cast<float*>(rows.local + buffer.offset);
@@ -86,8 +84,8 @@ class StepRunner {
   const int32_t* indices(ir::TensorId id) const { return static_cast<const int32_t*>(memory(id)); }
   uint8_t* scratch(int thread) const { return scratch_ + scratch_per_thread_ * static_cast<uint64_t>(thread); }
   const PackedMatrix& weight_of(const ir::Op& op) const { return plan_.matrices[static_cast<size_t>(op.inputs[1])]; }
-  // Quantized rows for a token.
-  static int64_t code_rows(const ir::Op& op) { return op.attributes.int16_input ? 2 : 1; }
+  // Quantized rows per token: int16 inputs have two.
+  static int64_t rows_per_token(const ir::Op& op) { return op.attributes.int16_input ? 2 : 1; }
   KvHead kv_head(ir::TensorId cache, ir::TensorId scales, int64_t head) const;
 
   const MethodPlan& plan_;
@@ -99,8 +97,8 @@ class StepRunner {
   uint8_t* scratch_;
   uint64_t scratch_per_thread_;
   int64_t active_ = 0;              // Tokens that are not padding.
-  ir::TensorId mask_ends_of_ = -1;  // Whose ends are in the arena now.
-  WindowMask window_mask_of_;       // What is in the arena now.
+  ir::TensorId mask_ends_of_ = -1;  // The mask whose ends are in the arena now.
+  WindowMask window_mask_of_;       // The one that is in the arena now.
 };
 
 }  // namespace tandem::cpu
