@@ -1,16 +1,16 @@
 // The compiler: a checkpoint's folder becomes one file, which an Engine (engine.h) runs. Link libtandem-compiler.so for
-// it; it needs nothing of libtandem.so, and both may be in one process.
+// it; it needs nothing from libtandem.so, and both may be in one process.
 //
 //   tandem::CompileModelOptions options;
 //   options.recipe = "w4";
 //   const auto file = tandem::compile_model("models/demo", "demo.tdm", options);
 //   if (!file.ok()) std::puts(file.error().message.c_str());
 //
-// Fields have the meaning of `tandem compile`'s flags, and errors name options by their field. No call throws. What a
-// callback throws ends the call with an error.
+// Fields mean the same as `tandem compile`'s flags, and errors name options by their field. No call throws. An
+// exception from a callback ends the call with an error.
 //
-// For an NPU, each shard is compiled by the program tandem-qnn-worker, in a process of its own: a crash inside of the
-// vendor's compiler costs that shard alone. The library that runs files (libtandem) never starts a process.
+// For an NPU, each shard is compiled by the program tandem-qnn-worker in a process of its own: a crash inside the
+// vendor's compiler costs only that shard. The library that runs files (libtandem) never starts a process.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct CompileProgress {
   uint64_t total = 0;
 };
 
-// What activations are measured on, for NPUs and for `activations` "auto".
+// The data that activations are calibrated on, for NPUs and for `activations` "auto".
 struct CalibrationSettings {
   std::filesystem::path file = {};              // A text, or JSON with conversations; empty: a short text of our own.
   std::string prompt = {};                      // Instead of a file.
@@ -45,7 +45,7 @@ struct CalibrationSettings {
 };
 
 struct CompileModelOptions {
-  std::string target = "cpu";  // What the file shall run on; `tandem targets` lists them.
+  std::string target = "cpu";  // What the file runs on; `tandem targets` lists them.
   // Tokens per call of the methods that compute prompts. Empty: 32, 128 and 512, on an NPU 32 and 128.
   std::vector<int64_t> prefill = {};
   bool decode_only = false;   // No such methods: prompts are computed token by token.
@@ -55,7 +55,7 @@ struct CompileModelOptions {
   std::string activations =
       {};                 // How a CPU rounds the input of quantized layers: int8, int16, auto; empty: the recipe's.
   std::string head = {};  // How the LM head is stored: fp32, fp16, bf16, int8, lpbq4; empty: the recipe's.
-  int rescore = -1;       // NPUs: the CPU computes so many of the largest logits again; -1: where that pays.
+  int rescore = -1;       // NPUs: the CPU recomputes this many of the largest logits; -1: where that pays.
   CalibrationSettings calibration = {};
   BackendOptions backend = {};         // Of the target's back end, as `tandem compile --help` shows them, without "--".
   int threads = 0;                     // 0: one per core.
@@ -63,9 +63,9 @@ struct CompileModelOptions {
   bool force = false;  // Replace the output even if what is there under its name was not written by tandem.
 
   std::function<void(const CompileProgress& progress)> progress = {};
-  // Asked often; true stops: the error is kCancelled, there is no file, and the same call goes on where it was.
+  // Polled often; true stops: the error is kCancelled, there is no file, and the same call later resumes the work.
   std::function<bool()> stop = {};
-  LogCallback log = {};  // Takes what a vendor's compiler says on the way.
+  LogCallback log = {};  // Receives the vendor's compiler's messages.
   LogLevel log_level = LogLevel::kWarning;
 };
 
@@ -79,14 +79,14 @@ struct CompiledModel {
   std::vector<std::string> warnings;  // Worth knowing about the file.
 };
 
-// `checkpoint`: a folder as a model hub has it or as Meta has it, a GGUF file, or llama2.c's .pt. `output` is there
-// whole or not at all.
+// `checkpoint`: a folder in a model hub's or Meta's layout, a GGUF file, or llama2.c's .pt. `output` appears whole or
+// not at all.
 TANDEM_API Result<CompiledModel> compile_model(const std::filesystem::path& checkpoint,
                                                const std::filesystem::path& output,
                                                const CompileModelOptions& options = {});
 
-// As guard_file_mappings() of mapping_guard.h, for the files that the compiler maps: its library knows of its own
-// mappings only.
+// Like guard_file_mappings() of mapping_guard.h, for the files that the compiler maps: its library knows only its own
+// mappings.
 TANDEM_API Status guard_compiler_mappings();
 
 }  // namespace tandem

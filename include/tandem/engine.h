@@ -15,8 +15,8 @@
 // them with kResourceExhausted. Callbacks may be empty.
 //
 // The file is used where it is mapped. A call that finds it changed or truncated returns kIo and nothing computed from
-// it; the engine is of no more use then, and a new one can be loaded once the file is whole. See mapping_guard.h for
-// what happens between the change and the call that finds it. A file that is replaced by a rename does no harm.
+// it; the engine is then unusable, and a new one can be loaded once the file is whole. See mapping_guard.h for what
+// happens between the change and the call that finds it. Replacing the file by a rename is safe.
 #pragma once
 
 #include <cstdint>
@@ -46,10 +46,10 @@ enum class Mode {
 };
 TANDEM_API const char* mode_name(Mode mode);  // "kv", "hybrid"
 
-// When the checksums of the weights are compared. The head's is always compared when loading.
+// When the checksums of the weights are verified. The header's is always verified when loading.
 enum class VerifyWeights {
-  kOnFirstUse,  // Before the first token: that reads all weights anyway, so it costs little then, and loading stays a
-                // map.
+  kOnFirstUse,  // Before the first token: that reads all weights anyway, so it costs little, and loading only maps the
+                // file.
   kAtLoad,
   kNever,
 };
@@ -57,12 +57,12 @@ enum class VerifyWeights {
 struct EngineOptions {
   int threads = 0;  // 0: one per core that this process may use.
   VerifyWeights verify = VerifyWeights::kOnFirstUse;
-  // Takes what is worth knowing and is no error, as long as the engine or one of its sessions lives: that an NPU runs
-  // without shared memory, say, and what its vendor's library says itself. Threads of that library cannot be told apart
-  // by engine: what they say goes to the logs of all engines that use it.
+  // Receives warnings and notes that are not errors, as long as the engine or one of its sessions lives: that an NPU
+  // runs without shared memory, say, and the vendor's library's own messages. That library's threads belong to no
+  // particular engine: their messages go to the logs of all engines that use it.
   LogCallback log = {};
   LogLevel log_level = LogLevel::kWarning;  // The finest level that `log` gets.
-  // Of back ends. What is meant for another back end than the file's has no effect, so that an app may give the same
+  // Options of back ends. Those of a back end other than the file's have no effect, so that an app may pass the same
   // options for every file; a name that no back end of this build knows is refused. For files for an NPU:
   //   qnn-libs        folder of libQnnHtp.so; default: TANDEM_QNN_LIBS, build/qnn, or where the system finds libraries
   //   profile         how fast the NPU is clocked while the engine lives: burst (the default; as fast as it goes, until
@@ -74,7 +74,7 @@ struct EngineOptions {
   BackendOptions backend = {};
 };
 
-// Takes a piece of the answer, always whole characters; false stops.
+// Receives a piece of the answer, always whole characters; returning false stops.
 using StreamCallback = std::function<bool(std::string_view piece)>;
 
 struct GenerateOptions {
@@ -82,13 +82,13 @@ struct GenerateOptions {
   int64_t max_new_tokens = 0;                  // 0: until the model stops or the context is full.
   std::vector<std::string> stop_strings = {};  // Text that ends the answer; it is not part of it.
   bool ignore_eos = false;                     // Go on after end-of-text tokens; for measurements.
-  // Of generate_chat(): what else the model's chat template may ask for, as a JSON object; "": nothing.
+  // For generate_chat(): further variables for the model's chat template, as a JSON object; "": none.
   // {"enable_thinking": false, "tools": […]}
   std::string template_variables = {};
-  // Of generate_chat(): what messages spell becomes special tokens as the template's own text does, as the tokenizers
-  // of the hub do it. Whoever writes a message can then forge turns; see Engine::encode_chat().
+  // For generate_chat(): special tokens spelled in messages become tokens like those in the template's own text, as in
+  // the hub's tokenizers. Whoever writes a message can then forge turns; see Engine::encode_chat().
   bool parse_special = false;
-  // Of generate_chat(): takes what a thinking model writes between <think> and </think> before its answer.
+  // For generate_chat(): receives what a thinking model writes between <think> and </think> before its answer.
   StreamCallback on_reasoning = {};
 };
 
@@ -105,8 +105,8 @@ struct GenerateResult {
   std::vector<int32_t> tokens;  // Without the end-of-text token.
   FinishReason finish = FinishReason::kStop;
   std::string stop_string;      // The one that ended the answer, if one did.
-  int64_t prompt_tokens = 0;    // That were computed; what the session still had in its cache is not among them.
-  int64_t reused_tokens = 0;    // Of the prompt, that were in the cache.
+  int64_t prompt_tokens = 0;    // Computed ones; those that were still in the session's cache do not count.
+  int64_t reused_tokens = 0;    // Tokens of the prompt that were in the cache.
   double prompt_seconds = 0.0;  // Until the prompt was computed.
   double first_token_seconds = 0.0;
   double decode_seconds = 0.0;  // After the first token.
@@ -115,7 +115,7 @@ struct GenerateResult {
 
 class TANDEM_API Engine : public std::enable_shared_from_this<Engine> {
  public:
-  // Maps the file and checks its head. The weights are not read.
+  // Maps the file and checks its header. The weights are not read.
   static Result<std::shared_ptr<Engine>> load(const std::filesystem::path& path, const EngineOptions& options = {});
 
   virtual ~Engine() = default;
@@ -126,7 +126,7 @@ class TANDEM_API Engine : public std::enable_shared_from_this<Engine> {
   virtual int64_t context() const = 0;  // Positions of a session.
   virtual int64_t vocab_size() const = 0;
   virtual int threads() const = 0;
-  // The sampling that the model's makers recommend, from its generation_config.json.
+  // The sampling options that the model's authors recommend, from its generation_config.json.
   virtual GenerateOptions default_options() const = 0;
 
   virtual bool has_tokenizer() const = 0;
@@ -134,8 +134,8 @@ class TANDEM_API Engine : public std::enable_shared_from_this<Engine> {
   //
   // What the text spells never becomes a control token: "<|im_end|>" in it is ordinary text, so that a user's words
   // cannot end a turn or begin another. Control tokens are those that the tokenizer flags as special, and other added
-  // tokens that the model's chat template names (<tool_response>). `parse_special` makes tokens of them all, as the
-  // tokenizers of the hub do: for text that is your own, never for text of others.
+  // tokens that the model's chat template names (<tool_response>). `parse_special` turns them all into tokens, as the
+  // hub's tokenizers do: for your own text, never for others'.
   virtual Result<std::vector<int32_t>> encode(std::string_view text, bool add_special,
                                               bool parse_special = false) const = 0;
   virtual Result<std::string> decode(std::span<const int32_t> tokens, bool skip_special) const = 0;
@@ -153,8 +153,8 @@ class TANDEM_API Engine : public std::enable_shared_from_this<Engine> {
   virtual Result<std::vector<int32_t>> encode_chat(std::span<const Message> messages, bool add_generation_prompt,
                                                    std::string_view variables = {},
                                                    bool parse_special = false) const = 0;
-  // The conversation as the text that the model expects, to look at. The text no longer says who wrote what: encoding
-  // it with `parse_special` lets content forge turns. For tokens there is encode_chat().
+  // The conversation as the text that the model expects, for display. The text no longer says who wrote what: encoding
+  // it with `parse_special` lets content forge turns. For tokens, use encode_chat().
   virtual Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt,
                                           std::string_view variables = {}) const = 0;
   virtual std::span<const int32_t> eos_tokens() const = 0;
@@ -164,21 +164,21 @@ class TANDEM_API Session {
  public:
   virtual ~Session() = default;
 
-  // Computes `prompt` after what the session already holds, then generates. If it fails, the session holds what it
-  // held before the call, and can go on; of generate_from() and generate_chat(), the beginning that it has in common
-  // with the new tokens.
+  // Computes `prompt` after the session's tokens, then generates. If it fails, the session holds the tokens it held
+  // before the call and remains usable; a failed generate_from() or generate_chat() leaves of them the prefix that they
+  // share with the new tokens.
   virtual Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                           const StreamCallback& callback) = 0;
-  // Answers the last message of a conversation. What the cache holds of it from earlier turns is not computed again.
+  // Answers the last message of a conversation. Tokens that the cache still holds from earlier turns are reused.
   // The callback gets the answer; reasoning before it goes to options.on_reasoning. To keep it in the conversation, put
   // it into the message's fields: {"reasoning_content": "…"}.
   virtual Result<GenerateResult> generate_chat(std::span<const Message> messages, const GenerateOptions& options,
                                                const StreamCallback& callback) = 0;
-  // Makes the session hold exactly these tokens and generates from there; a common beginning stays in the cache.
+  // Makes the session hold exactly these tokens and generates from there; a common prefix stays in the cache.
   virtual Result<GenerateResult> generate_from(std::span<const int32_t> tokens, const GenerateOptions& options,
                                                const StreamCallback& callback) = 0;
 
-  // Stops a generate call that is running, from any thread. Without one, it does nothing.
+  // Stops a running generate call, from any thread. Does nothing if there is none.
   virtual void cancel() = 0;
 
   // The tokens in the cache.
@@ -186,9 +186,9 @@ class TANDEM_API Session {
   // Forgets all tokens from `length` on.
   virtual Status rewind(int64_t length) = 0;
 
-  // The scores of the token after each of these, which are appended to what the session holds: on_row(index, scores).
-  // Without on_row the tokens are computed and appended, and no scores are. After an error the session holds the tokens
-  // that were computed until then.
+  // Appends these tokens to the session's and passes the logits after each of them to on_row(index, logits). Without
+  // on_row the tokens are computed and appended, and no logits are computed. After an error the session holds the
+  // tokens computed until then.
   virtual Status score(std::span<const int32_t> tokens,
                        const std::function<Status(size_t index, std::span<const float> logits)>& on_row) = 0;
 };

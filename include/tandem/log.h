@@ -1,4 +1,4 @@
-// What the library has to say that is no error of a call: the app gives a function that takes it.
+// Log messages of the library, which are not errors of a call: the app supplies a function that receives them.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 namespace tandem {
 
 enum class LogLevel {
-  kError,    // Something failed; the call that met it may have found another way.
-  kWarning,  // It works, but slower or otherwise than it could.
+  kError,    // Something failed; the call may have found another way.
+  kWarning,  // It works, but slower than it could, or differently.
   kInfo,
   kDebug,
 };
@@ -24,8 +24,8 @@ inline const char* log_level_name(LogLevel level) {
   return "unknown";
 }
 
-// Takes one message at a time, without a newline at its end. It may be called from any thread, from several at once,
-// and from threads of a vendor's library: it must not call tandem. What it throws is dropped.
+// Receives one message at a time, without a trailing newline. It may be called from any thread, from several at once,
+// and from threads of a vendor's library: it must not call tandem. Its exceptions are dropped.
 using LogCallback = std::function<void(LogLevel level, std::string_view message)>;
 
 }  // namespace tandem

@@ -1,9 +1,9 @@
-// Weights are read where they are mapped. If somebody truncates such a file, or its disk fails, the system has nothing
-// to put there and sends the process SIGBUS, which ends it.
+// Weights are read from mapped files. If such a file is truncated, or its disk fails, the system cannot supply the page
+// and sends the process SIGBUS, which ends it.
 //
-// Every call notices a file that was changed before it or during it, and returns an error; that alone cannot help where
-// memory is touched between the change and the next look. A signal handler can. tandem installs none by itself, because
-// signals belong to the app; an app that wants it calls this once, after it has set up handlers of its own.
+// Every call detects a file that was changed before or during it, and returns an error; but that is too late where
+// memory is read between the change and the next check. A signal handler helps. tandem installs none by itself, because
+// signals belong to the app; an app that wants it calls this once, after it has installed its own handlers.
 #pragma once
 
 #include "tandem/export.h"
@@ -11,9 +11,9 @@
 
 namespace tandem {
 
-// From now on, touching a part of a file mapped by tandem that cannot be read gives zeros instead of SIGBUS, and the
-// call that met them returns an error. Any other SIGBUS goes where it went before. May be called at any time, from any
-// thread, and again, which does nothing.
+// From now on, reading an unreadable part of a file mapped by tandem gives zeros instead of SIGBUS, and the call that
+// read them returns an error. Any other SIGBUS is handled as before. May be called at any time, from any thread;
+// calling it again does nothing.
 //
 // Not covered: threads that block SIGBUS; handlers that the app installs later and that do not pass SIGBUS on; more
 // than 1024 files mapped at a time.

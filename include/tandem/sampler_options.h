@@ -1,4 +1,4 @@
-// How the next token is picked from the model's scores.
+// How the next token is picked from the model's logits.
 #pragma once
 
 #include <cstdint>

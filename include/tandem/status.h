@@ -4,9 +4,9 @@
 // Result<T> that holds either a T or an Error. The message is one sentence for a person: what is wrong, and what to
 // do about it. This header needs no library: apps may include it without linking one.
 //
-// Asking a Status or Result for what it does not hold is a mistake of the caller, but a harmless one: error() of a
-// success gives kInternal and "no error", value() of a failure gives an empty T (a null pointer, an empty string).
-// A Status or Result that was moved from keeps its ok(); what it holds is then whatever a move leaves behind.
+// Asking a Status or Result for what it does not hold is the caller's mistake, but a harmless one: error() of a success
+// returns kInternal and "no error", value() of a failure returns an empty T (a null pointer, an empty string). A Status
+// or Result that was moved from keeps its ok(); its contents are whatever a move leaves behind.
 #pragma once
 
 #include <optional>
@@ -48,7 +48,7 @@ struct [[nodiscard]] Error {
   std::string message;
 };
 
-// What error() gives where there is none.
+// Returned by error() of a success.
 inline const Error& no_error() {
   static const Error error{ErrorCode::kInternal, "no error"};
   return error;
@@ -91,8 +91,9 @@ class [[nodiscard]] Result {
   Status status() const { return ok() ? Status() : Status(error()); }
 
  private:
-  // For the value of a failure. One per thread, made anew each time: nobody finds what another wrote there. A T that
-  // cannot be empty, as some inside of tandem cannot, gives std::bad_variant_access; no public call returns such a T.
+  // For the value of a failure. One per thread, made anew each time, so that no caller sees what another wrote there. A
+  // T that cannot be empty, as some inside tandem cannot, gives std::bad_variant_access; no public call returns such a
+  // T.
   static T& empty() {
     if constexpr (std::is_default_constructible_v<T>) {
       thread_local std::optional<T> value;

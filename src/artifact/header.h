@@ -1,4 +1,4 @@
-// What an artifact says of itself, as plain data. Readers fill it from the file, the compiler fills it for the writer.
+// The header of an artifact as plain data. The reader fills it from the file, the compiler fills it for the writer.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace tandem {
 
 inline constexpr uint32_t kArtifactVersion = 1;
-// What the header of such a file has beyond the first ones; older readers pass over it (docs/artifact-format.md).
+// Raised when the header gains something that older readers may ignore (docs/artifact-format.md).
 inline constexpr uint32_t kHeaderRevision = 1;
-// Segments start at multiples of this: whole pages also where pages are 16 KB (Android 15 and up).
+// Segments start at multiples of this: whole pages even where pages are 16 KB (Android 15 and up).
 inline constexpr uint64_t kSegmentAlignment = 16384;
 // Parts inside a segment start at multiples of this: a cache line, and the widest vector register.
 inline constexpr uint64_t kPartAlignment = 64;
@@ -36,7 +36,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// How a weight's numbers lie in memory. Stored in artifacts: only append.
+// The memory layout of a weight. Stored in artifacts: only append.
 enum class WeightLayout : uint8_t {
   kPanel16 = 0,  // weight_layout/packed_matrix.h
   kRows = 1,     // weight_layout/row_table.h; int8 only
@@ -117,19 +117,19 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
-// A graph of a vendor's binary: the part of a method that its shard computes. Its inputs and outputs have the names of
+// A graph of a vendor's binary: the part of a method that its shard computes. Its inputs and outputs are named after
 // tensors of the method's graph.
 struct ShardGraph {
   std::string name;
   std::string method;
-  // Rows per call. The LM head's graph takes one row whatever the method's tokens: it runs once for each row that is
-  // asked for.
+  // Rows per call. The LM head's graph takes one row however many tokens the method takes: it runs once for each
+  // requested row.
   int64_t tokens = 0;
 
   bool operator==(const ShardGraph&) const = default;
 };
 
-// A run of layers compiled into one binary of a vendor's library. All shards together, in this order, are the methods.
+// A range of layers compiled into one binary of a vendor's library. The shards in order make up the methods.
 struct Shard {
   std::string name;
   Range binary;
@@ -148,7 +148,7 @@ struct DeviceInfo {
   std::string core_version;  // "2.40.0"
   std::string backend_version;
   std::string build_id;
-  uint64_t spill_fill_bytes = 0;  // The most that any graph needs.
+  uint64_t spill_fill_bytes = 0;  // The largest that any graph needs.
 
   bool operator==(const DeviceInfo&) const = default;
 };

@@ -16,7 +16,7 @@ namespace {
 
 std::string string_of(const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); }
 
-// The name of one of many things.
+// The name of a list's entry.
 Result<std::string> name_of(const flatbuffers::String* s) {
   if (s != nullptr && s->size() > kMaxNameBytes) {
     return corrupt("a name is {} bytes long, and {} are possible", s->size(), kMaxNameBytes);
@@ -29,8 +29,8 @@ flatbuffers::uoffset_t size_of(const flatbuffers::Vector<T>* v) {
   return v == nullptr ? 0 : v->size();
 }
 
-// An element of a list of numbers. FlatBuffers' verifier looks at the alignment of a list's length, not at that of its
-// elements, so a hostile header may have 8-byte numbers at any multiple of 4.
+// An element of a list of numbers. FlatBuffers' verifier checks the alignment of a list's length, not of its elements,
+// so a hostile header may have 8-byte numbers at any multiple of 4.
 template <typename T>
 T number_at(const flatbuffers::Vector<T>& v, flatbuffers::uoffset_t i) {
   T value;
@@ -44,7 +44,7 @@ Status at_most(const flatbuffers::Vector<T>* v, size_t limit, const char* what) 
   return ok_status();
 }
 
-// An enum that came as a byte; `count` is one past the last value we know.
+// An enum stored as a byte; `count` is one past the last known value.
 template <typename Enum>
 Result<Enum> enum_of(uint8_t value, int count, const char* what) {
   if (value >= count) return unsupported("{} {} is unknown to this version; use a newer tandem", what, value);
@@ -331,7 +331,8 @@ class Decoder {
   }
 
   // Every weight and vector that the graph names is in the file, with the shape and format that the graph expects. A
-  // vendor's binaries have theirs inside: there, what is absent is no error, and the back end says what it misses.
+  // vendor's binaries contain their weights, so there an absent one is no error, and the back end reports what it
+  // lacks.
   Status constants(const ir::Graph& graph) const {
     std::unordered_map<std::string_view, const WeightEntry*> weights;
     for (const WeightEntry& w : out_.weights) weights[w.name] = &w;
@@ -367,7 +368,7 @@ class Decoder {
 
 Result<ArtifactHeader> decode_header(std::span<const uint8_t> bytes, uint64_t data_end) {
   if (bytes.size() > kMaxHeaderBytes) return corrupt("a header of {} bytes is too large", bytes.size());
-  // A table that is written once takes 8 bytes and more: with this limit nothing is gained by naming one many times.
+  // Each table takes at least 8 bytes: with this limit, referring to one table many times gains nothing.
   const auto max_tables = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 1);
   flatbuffers::Verifier verifier(bytes.data(), bytes.size(), /*max_depth=*/16, max_tables);
   if (!verifier.VerifyBuffer<fbs::Header>(nullptr)) return corrupt("the header is not a valid FlatBuffer");

@@ -6,7 +6,7 @@
 namespace tandem {
 namespace {
 
-// Every field is set by its name, so that no two of a kind can change places.
+// Every field is set by its name, so that no two of the same type can be swapped.
 
 std::unique_ptr<fbs::Range> encode(const Range& range) {
   if (range.size == 0) return nullptr;

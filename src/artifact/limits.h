@@ -1,4 +1,4 @@
-// How much of everything a file can have. The reader refuses what is beyond, and so the writer refuses it first.
+// Limits on the contents of a file. The reader refuses what exceeds them, so the writer refuses it first.
 //
 // A header can name one long string, or one list, from many tables: small in the file, huge once copied. These limits,
 // and the verifier's on tables, keep what is copied in proportion to the header's size. No real model comes near them.

@@ -36,7 +36,7 @@ Result<Preamble> read_preamble(std::span<const uint8_t> file) {
 
 Result<ArtifactHeader> read_header(const MappedFile& file) {
   TANDEM_ASSIGN(const Preamble preamble, read_preamble(file.bytes()));
-  // A copy: what is checked must not change before it is used.
+  // A copy: checked bytes must not change before they are used.
   const auto mapped = file.bytes().subspan(preamble.header_offset, preamble.header_size);
   const std::vector<uint8_t> header_bytes(mapped.begin(), mapped.end());
   if (hash_bytes(header_bytes) != preamble.header_hash) {
@@ -55,7 +55,7 @@ Result<Artifact> Artifact::open(const std::filesystem::path& path) {
   }
   TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
   auto header = read_header(file);
-  TANDEM_TRY(file.check());  // A better reason than what its half-written bytes look like.
+  TANDEM_TRY(file.check());  // A better error than whatever half-written bytes would give.
   if (!header.ok()) return with_context(std::move(header).error(), "{}", name);
   return Artifact(std::move(file), std::move(header).value());
 }

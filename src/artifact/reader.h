@@ -1,4 +1,4 @@
-// An artifact, mapped. Opening it reads and checks the header alone; weights are touched when they are used.
+// A mapped artifact. Opening it reads and checks only the header; weights are read when they are used.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace tandem {
 class Artifact {
  public:
   // Checks magic, version, size, the header's checksum, all offsets, and every method's graph. The weights' checksums
-  // are not looked at: that would read the whole file (see verify_segment).
+  // are not verified: that would read the whole file (see verify_segment).
   static Result<Artifact> open(const std::filesystem::path& path);
 
   const ArtifactHeader& header() const { return header_; }
@@ -36,7 +36,7 @@ class Artifact {
   // Whether the file is still what was opened; see MappedFile::check.
   Status check() const { return file_.check(); }
 
-  // Reads the segment and compares its checksum.
+  // Reads the segment and verifies its checksum.
   Status verify_segment(size_t segment) const;
   // Lets go of the segment's pages; see MappedFile::release.
   void release_segment(size_t segment) const { file_.release(segment_bytes(segment)); }

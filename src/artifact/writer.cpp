@@ -35,7 +35,7 @@ Status copy_segment(AtomicFile& out, const SegmentFile& segment, const std::func
   return ok_status();
 }
 
-// The header's bytes, which the reader has found to be good.
+// The header's bytes, which the reader accepts.
 Result<std::vector<uint8_t>> encode_checked(const ArtifactHeader& header, uint64_t header_offset) {
   std::vector<uint8_t> bytes = encode_header(header);
   const auto read = decode_header(bytes, header_offset);

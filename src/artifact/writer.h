@@ -17,23 +17,23 @@ struct SegmentFile {
   uint64_t hash = 0;
 };
 
-// A segment that is still to be made.
+// A segment that is yet to be written.
 struct PlannedSegment {
   std::string name;
   uint64_t size = 0;
 };
 
-// Whether a file with this header would be opened: all that the reader refuses is refused here. To be asked before the
-// work; write_artifact() asks again. `header.segments` is filled in here.
+// Whether the reader would open a file with this header: whatever it refuses is refused here. Call it before the work;
+// write_artifact() checks again. `header.segments` is filled in here.
 Status check_header(ArtifactHeader header, const std::vector<PlannedSegment>& segments);
 
 struct WriteOptions {
   std::filesystem::path temporary_folder = {};  // See AtomicFileOptions.
   bool replace_link = false;
-  std::function<bool()> stop = {};  // Asked now and then; true leaves nothing behind.
+  std::function<bool()> stop = {};  // Polled; true stops and leaves nothing behind.
 };
 
-// Puts `path` together: the segments in order, then the header. `header.segments` is filled in here from `segments`.
+// Writes `path`: the segments in order, then the header. `header.segments` is filled in here from `segments`.
 // The file appears whole or not at all.
 Status write_artifact(const std::filesystem::path& path, ArtifactHeader header,
                       const std::vector<SegmentFile>& segments, const WriteOptions& options = {});

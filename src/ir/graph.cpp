@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, kTensorRoleCount> kRoleNames = {"activati
                                                                        "state",      "weight", "vector"};
 constexpr std::array<std::string_view, kEncodingKindCount> kEncodingNames = {"plain", "per_tensor", "dynamic_per_row"};
 
-// Also for values that are no names: error messages about them need a word.
+// Unknown values have a name too, for error messages.
 template <size_t kCount, typename Enum>
 std::string_view name_in(const std::array<std::string_view, kCount>& names, Enum value) {
   const auto index = static_cast<size_t>(value);

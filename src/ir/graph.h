@@ -1,15 +1,15 @@
 // The graph: typed tensors and the ops between them. One graph is one method of one model: every shape is fixed.
 //
 // A graph is a list of ops in the order they run. Each activation is written by exactly one op before it is read. Rows
-// are tokens: an activation is [tokens, width], or, inside of attention, [heads, tokens, width].
+// are tokens: an activation is [tokens, width], or, inside attention, [heads, tokens, width].
 //
 // Attention comes in two forms. A back end that updates its cache in place has StoreKv and Attention, which look across
 // tokens through the state tensors. A back end with fixed graphs (compiler/passes/expand_attention.cpp) has MatMul,
-// AddMask and Softmax over the cache's slots and the call's own rows behind them; it gives the new rows as outputs
-// (PurposeKind::kNewKeys, kNewValues), and the run time writes them to their slots. Every other op treats each row on
-// its own. Back ends rely on that to compute only the rows they need.
+// AddMask and Softmax over the cache's slots followed by the call's own rows; the new rows are outputs
+// (PurposeKind::kNewKeys, kNewValues), and the run time writes them to their slots. Every other op is row-wise. Back
+// ends rely on that to compute only the rows they need.
 //
-// An activation may be f32, or f16, or an integer with an encoding: then its values are rounded to what that can hold.
+// An activation is f32, f16, or an integer with an encoding, to which its values are rounded.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@
 
 namespace tandem::ir {
 
-// How the numbers of a tensor stand for values. The numeric values are stored in artifacts: only append.
+// How a tensor's stored numbers map to values. The numeric values are stored in artifacts: only append.
 enum class EncodingKind : uint8_t {
-  kPlain = 0,          // Floats and indices: the number is the value.
+  kPlain = 0,          // Floats and indices: the stored number is the value.
   kPerTensor = 1,      // value = scale * (number - zero_point)
   kDynamicPerRow = 2,  // Each row of the last axis has a scale and a minimum beside it, set when the row is written.
 };
@@ -43,7 +43,7 @@ struct Encoding {
 enum class TensorRole : uint8_t {
   kActivation = 0,  // Made and used inside the graph.
   kInput = 1,       // Given by the caller.
-  kOutput = 2,      // Given to the caller; may also be read inside.
+  kOutput = 2,      // Returned to the caller; may also be read inside.
   kState = 3,       // Lives in the session; read and updated in place.
   kWeight = 4,      // A matrix in the artifact, in its own format.
   kVector = 5,      // Plain f32 numbers in the artifact: norm weights, biases, rotary frequencies.
@@ -55,14 +55,14 @@ using TensorId = int32_t;
 struct Tensor {
   std::string name;  // Unique in the graph. Weights and vectors are found in the artifact by it.
   TensorRole role = TensorRole::kActivation;
-  DType dtype = DType::kF32;  // Of a weight: what it stands for, kF32.
+  DType dtype = DType::kF32;  // kF32 for a weight, whatever its format.
   std::vector<int64_t> shape = {};
   Encoding encoding = {};
-  // Of a weight, once a recipe has spoken.
+  // Of a weight, once the recipe is applied.
   WeightFormat format = WeightFormat::kF32;
   int block = 0;
   Purpose purpose = {};
-  // A piece of a tensor that a pass has split: the whole tensor's name. It shares that tensor's encoding.
+  // For a part of a tensor that a pass has split: the whole tensor's name. It shares that tensor's encoding.
   std::string part_of = {};
 
   bool operator==(const Tensor&) const = default;
@@ -88,7 +88,7 @@ enum class OpKind : uint8_t {
   kStoreKv = 14,    // (x[N, kv_heads * head_dim], positions, cache state[G, S, D][, scale state]): row n to slot
                     // positions[n] modulo S
   kAttention = 15,  // (q, k cache, v cache, mask f32[N, C], positions[, k scales, v scales]) -> like q
-  kMaskToFloat = 16,  // (mask of any dtype) -> f32; the lowest number is -infinity
+  kMaskToFloat = 16,  // (mask of any dtype) -> f32; the lowest value is -infinity
   kConvert = 17,      // (x f32) -> another dtype by the output's encoding, rounded to nearest even and saturated
   kSplitHeads = 18,   // (x[N, heads * head_dim]) -> [heads, N, head_dim]
   kJoinHeads = 19,    // (x[heads, N, head_dim]) -> [N, heads * head_dim]
@@ -104,7 +104,7 @@ enum class OpKind : uint8_t {
   kSlice = 28,          // (x) -> the part of x along `axis` from `begin` on, as long as the output is
   kMaskedSoftmax = 29,  // (scores, mask) -> Softmax of AddMask, whose sum is not rounded
   kRescore = 30,  // (logits[N, V], x[N, K], table[V, K]) -> like logits; the `candidates` largest of each row become
-                  // softcap(factor * x . table), the first ones where equal logits compete; by the CPU (on_host)
+                  // softcap(factor * x . table), the first ones where logits tie; by the CPU (on_host)
 };
 inline constexpr int kOpKindCount = 31;  // ir/op_table.h has a row for each.
 constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || kind == OpKind::kQuantizedAttention; }
@@ -113,15 +113,15 @@ constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || 
 struct OpAttributes {
   float eps = 0.0f;            // Norms.
   float weight_offset = 0.0f;  // RmsNorm: added to each weight (1 for Gemma).
-  float factor = 1.0f;       // Scale, Softcap; RopeTable: what cos and sin are multiplied by; Attention and softmaxes:
-                             // what scores are multiplied by; Rescore: what products are.
-  float softcap = 0.0f;      // Attention: cap on the scores before the mask; Rescore: on the logits; 0 for none.
-  int64_t head_dim = 0;      // Rope, StoreKv, Attention, SplitHeads.
-  bool interleaved = false;  // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
+  float factor = 1.0f;         // Scale, Softcap; the factor of cos and sin (RopeTable), of scores (Attention and
+                               // softmaxes), of products (Rescore).
+  float softcap = 0.0f;        // Attention: cap on the scores before the mask; Rescore: on the logits; 0 for none.
+  int64_t head_dim = 0;        // Rope, StoreKv, Attention, SplitHeads.
+  bool interleaved = false;    // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
   // Attention: position j is seen from position p only if p - j < window; 0 for no limit. With a window the caches may
-  // have fewer slots than the context has positions, but window + N - 1 at least: no call overwrites what it sees.
+  // have fewer slots than the context has positions, but at least window + N - 1: no call overwrites what it reads.
   int64_t window = 0;
-  bool quantize_input = false;  // Linear: x is rounded to int8 per row, with a scale of its own, before the product.
+  bool quantize_input = false;  // Linear: x is quantized to int8 with a scale per row before the product.
   bool transpose_b = false;     // MatMul.
   bool on_host = false;         // Embedding, Rescore: by the CPU, in the mapped file, whatever the back end.
   bool int16_input = false;     // Linear with quantize_input: to 16 bits instead of 8 (numerics/fake_quant.h).
@@ -149,7 +149,7 @@ struct Graph {
   std::vector<Op> ops;
 
   TensorId add(Tensor tensor);
-  // Takes out the tensors that no op names, inputs, outputs and states aside. Ids change.
+  // Removes tensors that no op uses, except inputs, outputs and states. Ids change.
   void remove_unused_tensors();
   std::optional<TensorId> find(std::string_view name) const;
   // The first tensor of the purpose; of that role, where one is given.
@@ -161,8 +161,8 @@ struct Graph {
   bool operator==(const Graph&) const = default;
 };
 
-// Gives every tensor the purpose that its name stands for (purpose_from_name): for files without purposes, and for
-// graphs that are drawn by hand.
+// Sets every tensor's purpose from its name (purpose_from_name): for files without purposes, and for graphs built by
+// hand.
 Status set_purposes_from_names(Graph& graph);
 
 std::string_view op_kind_name(OpKind kind);          // "linear"

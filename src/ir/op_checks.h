@@ -1,4 +1,4 @@
-// What the verifier asks of an op's tensors. All of it speaks of one op of one graph.
+// The verifier's checks of an op's tensors, for one op of one graph.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class OpChecks {
   const Tensor& in(size_t i) const { return graph_.at(op_->inputs[i]); }
   const Tensor& out(size_t i) const { return graph_.at(op_->outputs[i]); }
 
-  // The number of inputs and outputs, and what each input is (op_table.h). Shapes are left to the op's own checks.
+  // The number of inputs and outputs, and the kind of each input (op_table.h). Shapes are left to the op's own checks.
   Status signature() const {
     const OpInfo& info = op_info(op_->kind);
     const size_t inputs = op_->inputs.size();
@@ -96,8 +96,8 @@ class OpChecks {
     return ok_status();
   }
 
-  // A KV cache [kv heads, slots, head_dim], with its scales [kv heads, slots, 2] where its dtype is u8. There are as
-  // many slots as the context has positions, or fewer, but `least`.
+  // A KV cache [kv heads, slots, head_dim], with its scales [kv heads, slots, 2] where its dtype is u8. It has at most
+  // as many slots as the context has positions, and at least `least`.
   Status cache(const Tensor& t, const Tensor* scales, int64_t head_dim, int64_t least) const {
     if (t.shape.size() != 3 || t.shape[1] > graph_.context || t.shape[1] < std::min(least, graph_.context) ||
         t.shape[2] != head_dim) {

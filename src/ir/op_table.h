@@ -1,5 +1,5 @@
-// What is fixed about each kind of op: its inputs, its outputs, and where it may appear. The verifier, the printer, the
-// planners and the back ends' support checks read this table; graph.h says what each op computes.
+// The static properties of each kind of op: its inputs, its outputs, and where it may appear. The verifier, the
+// printer, the planners and the back ends' support checks read this table; graph.h says what each op computes.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@ enum class InputKind : uint8_t {
   kNumbersOrCache,  // The same, or a cache that the graph only reads.
   kIndices,         // An input of i32 [tokens].
   kMask,            // An input of numbers that are added to scores.
-  kEncodedMask,     // An input whose lowest number stands for -infinity.
+  kEncodedMask,     // An input whose lowest value means -infinity.
   kWeight,          // A matrix of the artifact.
   kVector,          // A vector of the artifact.
   kCache,           // A state.
   kCacheScales,     // A state beside a cache.
 };
 
-// Whether the input's elements stand for numbers by its dtype and encoding alone.
+// Whether dtype and encoding alone determine the values of the input's elements.
 constexpr bool is_numbers(InputKind kind) {
   return kind == InputKind::kNumbers || kind == InputKind::kNumbersOrCache || kind == InputKind::kMask;
 }
@@ -33,7 +33,7 @@ constexpr bool is_numbers(InputKind kind) {
 // In which of the two forms of graphs (graph.h) an op appears.
 enum class OpForm : uint8_t {
   kDynamic,  // Where caches are updated in place.
-  kStatic,   // In fixed graphs, which give new rows as outputs.
+  kStatic,   // In fixed graphs, whose new rows are outputs.
   kBoth,
 };
 
@@ -48,17 +48,17 @@ struct InputList {
   }
 };
 
-// Inputs of an op that takes as many as it is given.
+// The maximum number of inputs of a variadic op.
 inline constexpr size_t kMaxRepeatedInputs = 256;
 
 struct OpInfo {
   OpKind kind;
   std::string_view name;
   InputList inputs;
-  size_t optional_inputs = 0;  // So many of the last may be absent.
-  bool repeats = false;        // The last input may come again, up to kMaxRepeatedInputs in all.
+  size_t optional_inputs = 0;  // How many of the last inputs may be absent.
+  bool repeats = false;        // The last input may repeat, up to kMaxRepeatedInputs in all.
   size_t outputs = 1;
-  bool looks_across_tokens = false;  // Else each row of the output depends on that row of the inputs alone.
+  bool looks_across_tokens = false;  // Otherwise row-wise: an output row depends on that row of the inputs alone.
   OpForm form = OpForm::kBoth;
   bool may_run_on_host = false;  // The CPU computes it in the mapped file, whatever the back end (on_host).
 

@@ -1,4 +1,4 @@
-// The graph as text, one op a line: what `--dump-ir` shows.
+// The graph as text, one op per line, as `--dump-ir` shows it.
 #pragma once
 
 #include <string>

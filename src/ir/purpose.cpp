@@ -12,7 +12,7 @@ namespace {
 
 enum class Layer : uint8_t { kNone, kOptional, kRequired };
 
-// What a purpose asks of the tensor that has it.
+// What a purpose requires of its tensor.
 struct PurposeRule {
   PurposeKind kind;
   std::string_view name;
@@ -26,7 +26,7 @@ struct PurposeRule {
 constexpr uint8_t role_bit(TensorRole role) { return static_cast<uint8_t>(1u << static_cast<unsigned>(role)); }
 constexpr uint8_t kInputs = role_bit(TensorRole::kInput), kStates = role_bit(TensorRole::kState);
 constexpr uint8_t kWeights = role_bit(TensorRole::kWeight), kVectors = role_bit(TensorRole::kVector);
-// Computed values; they are inputs of a graph that is cut out of another one behind them.
+// Computed values; they are inputs where a graph is split after them.
 constexpr uint8_t kComputed = role_bit(TensorRole::kActivation) | role_bit(TensorRole::kOutput) | kInputs;
 constexpr uint8_t kAnyRole = kComputed | kStates | kWeights | kVectors;
 
@@ -61,7 +61,7 @@ constexpr bool rules_are_in_order() {
 }
 static_assert(rules_are_in_order(), "a rule stands at the place of its kind");
 
-// A number as we write it: digits, without zeros before it.
+// A number as we write it: digits without leading zeros.
 std::optional<int32_t> number_of(std::string_view text) {
   int32_t number = 0;
   const char* const end = text.data() + text.size();
@@ -175,7 +175,7 @@ Result<Purpose> purpose_from_name(TensorRole role, std::string_view name) {
   for (const RowsPrefix& rows : kRowsPrefixes) {
     if (!name.starts_with(rows.prefix) || (rows.roles & role_bit(role)) == 0) continue;
     auto purpose = rows_purpose(rows, name);
-    // What no caller sees may be called anything.
+    // Tensors that no caller sees may have any name.
     if (!purpose.ok() && role == TensorRole::kActivation) return Purpose{};
     return purpose;
   }

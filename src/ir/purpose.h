@@ -1,4 +1,4 @@
-// What a tensor is for. Code asks a tensor's purpose; names are for people, for JSON, and keys into the artifact.
+// What a tensor is for. Code reads a tensor's purpose; names are for people, for JSON, and keys into the artifact.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ enum class TensorRole : uint8_t;
 
 // The numeric values are stored in artifacts: only append.
 enum class PurposeKind : uint8_t {
-  kNone = 0,         // Nothing that code asks for: an intermediate value or a weight, of `layer` or of no layer.
+  kNone = 0,         // Nothing that code looks up: an intermediate value or a weight, of `layer` or of no layer.
   kTokens = 1,       // Token ids of the call.
   kPositions = 2,    // Their positions; -1 for padding.
   kMask = 3,         // What each token sees.
@@ -24,13 +24,13 @@ enum class PurposeKind : uint8_t {
   kValueScales = 9,  //
   kNewKeys = 10,     // The call's own keys, which the run time writes to the key cache of the same layer and head.
   kNewValues = 11,   //
-  kAllKeys = 12,     // Cached keys with the call's own behind them.
+  kAllKeys = 12,     // Cached keys followed by the call's own.
   kAllValues = 13,   //
   kHidden = 14,      // The residual stream after `layer`.
   kLogits = 15,      //
   kEmbedding = 16,   // The table of token embeddings.
   kFinalNorm = 17,   // The norm after the last layer: its weights and its output.
-  kLmHead = 18,      // The LM head: its weight, its bias, and what is computed on the way from it to the logits.
+  kLmHead = 18,      // The LM head: its weight, its bias, and the intermediate values between it and the logits.
 };
 inline constexpr int kPurposeKindCount = 19;
 
@@ -66,18 +66,18 @@ constexpr bool is_after_layers(const Purpose& purpose) {
          purpose.kind == PurposeKind::kLogits;
 }
 
-// Whether a tensor of this role may have this purpose, with the layer, head and limit that the purpose wants. The error
-// says what is wrong, without the tensor's name.
+// Whether a tensor of this role may have this purpose, with the layer, head and limit that the purpose requires. The
+// error says what is wrong, without the tensor's name.
 Status verify_purpose(const Purpose& purpose, TensorRole role);
-// Whether a graph has one tensor at most of a kind, layer, head and limit.
+// Whether a graph has at most one tensor of this kind, layer, head and limit.
 bool is_unique(PurposeKind kind);
 
-// The one place that reads meaning out of names: for files from before purposes were stored. Names that begin like a
-// known input, output or state and do not go on like one are an error; other unknown names have no purpose.
+// The only code that derives meaning from names: for files written before purposes were stored. Names that begin like a
+// known input, output or state but do not continue like one are an error; other unknown names have no purpose.
 Result<Purpose> purpose_from_name(TensorRole role, std::string_view name);
 
 // "layers.3.mlp.residual" is {3, "mlp.residual"}, "k_new.3.0" is {3, "k_new"}; -1 and the whole name for others. For
-// tables of encodings, which people exchange as JSON and which have nothing but names.
+// tables of encodings, which people exchange as JSON and which hold only names.
 struct NameParts {
   int32_t layer = -1;
   std::string_view part;

@@ -14,7 +14,7 @@
 namespace tandem::ir {
 namespace {
 
-// A thousand layers take half of these. Planners may be quadratic in them.
+// A thousand layers need half of this. Planners may be quadratic in it.
 constexpr size_t kMaxTensors = 1u << 16, kMaxOps = 1u << 16;
 
 class Verifier : private OpChecks {
@@ -143,7 +143,7 @@ class Verifier : private OpChecks {
       return corrupt("\"{}\" should be a weight of {} columns", weight.name, in(0).shape[1]);
     }
     if (op_->inputs.size() == 3) TANDEM_TRY(vector(in(2), weight.shape[0]));
-    // Integer weights want integers: an input that has an encoding, or one that is rounded on the way.
+    // Integer weights need an integer input: one with an encoding, or one that the op quantizes.
     if (is_quantized(weight.format) ? a.quantize_input == (in(0).encoding.kind == EncodingKind::kPerTensor)
                                     : a.quantize_input) {
       return corrupt("\"{}\" is {}, which does not go with its activations", weight.name,
@@ -179,7 +179,7 @@ class Verifier : private OpChecks {
     TANDEM_TRY(rows(in(0)));
     TANDEM_TRY(head_dim_divides(in(0)));
     const bool scaled = op_->inputs.size() == 7;
-    // What one call stores must leave what it sees.
+    // A call must not overwrite slots that it reads.
     const bool is_ring = a.window > 0 && a.window < graph_.context;
     const int64_t least = is_ring ? a.window + graph_.tokens - 1 : graph_.context;
     TANDEM_TRY(cache(in(1), scaled ? &in(5) : nullptr, a.head_dim, least));

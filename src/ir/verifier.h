@@ -1,5 +1,5 @@
 // Checks a graph: every op has the inputs, shapes and dtypes it needs, everything is written before it is read, sizes
-// are sane. A back end may trust a verified graph without further checks, also one that came out of a file.
+// are sane. A back end may trust a verified graph without further checks, even one read from a file.
 #pragma once
 
 #include "ir/graph.h"

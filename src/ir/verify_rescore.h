@@ -1,4 +1,4 @@
-// The verifier's part about OpKind::kRescore.
+// The verifier's checks of OpKind::kRescore.
 #pragma once
 
 #include "ir/graph.h"

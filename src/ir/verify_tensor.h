@@ -1,4 +1,4 @@
-// The checks of one tensor on its own; verifier.cpp has those of ops.
+// The checks of a single tensor; verifier.cpp has those of ops.
 #pragma once
 
 #include "ir/graph.h"
@@ -6,7 +6,7 @@
 
 namespace tandem::ir {
 
-// Far above any model, far below where products of two of them overflow.
+// Far above any model, far below where the product of two of them overflows.
 inline constexpr int64_t kMaxDim = int64_t{1} << 31;
 
 Status verify_tensor(const Tensor& tensor);

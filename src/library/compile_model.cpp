@@ -1,4 +1,4 @@
-// The compiler's options by their names in include/tandem/compile.h, as the compiler itself has them.
+// Converts the options of include/tandem/compile.h to the compiler's own.
 #include "base/error.h"
 #include "base/guarded.h"
 #include "compiler/compile.h"
@@ -60,7 +60,7 @@ Result<CompileOptions> to_compile_options(const CompileModelOptions& given) {
   options.threads = given.threads;
   options.config_name = given.config;
   options.force = given.force;
-  options.other_inputs = {given.recipe};  // Where it is no preset.
+  options.other_inputs = {given.recipe};  // Unless it is a preset.
   TANDEM_ASSIGN(options.recipe, Recipe::load(given.recipe));
   TANDEM_TRY(set_if_given("kv", given.kv, parse_kv_format, options.kv));
   TANDEM_TRY(set_if_given("activations", given.activations, parse_activation_format, options.activations));

@@ -1,4 +1,4 @@
-// The weights of a file that has them in its own layout, as floats.
+// The weights of a file as floats, where the file has them in its own layouts.
 #pragma once
 
 #include "artifact/reader.h"

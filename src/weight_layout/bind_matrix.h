@@ -1,4 +1,4 @@
-// A weight of an artifact as the kernels take it, checked against what its format and shape need.
+// A weight of an artifact as the kernels read it; the sizes of its parts are checked against its format and shape.
 #pragma once
 
 #include "artifact/reader.h"
@@ -10,7 +10,7 @@ namespace tandem {
 
 // The matrix points into the mapped file: the artifact must outlive it.
 Result<PackedMatrix> bind_matrix(const WeightEntry& entry, const Artifact& artifact);
-// The same of a weight in the layout kRows.
+// The same for a weight in the layout kRows.
 Result<RowTable> bind_row_table(const WeightEntry& entry, const Artifact& artifact);
 
 }  // namespace tandem

@@ -46,7 +46,7 @@ struct PackedSizes {
 };
 PackedSizes packed_sizes(WeightFormat format, int64_t rows, int64_t cols, int block);
 
-// The three parts, owned. `view()` is what kernels read.
+// Owns the three parts. Kernels read `view()`.
 struct PackedStorage {
   WeightFormat format = WeightFormat::kF32;
   int64_t rows = 0;
@@ -60,7 +60,7 @@ struct PackedStorage {
 };
 PackedStorage pack_matrix(const WeightMatrix& matrix);
 
-// Row `row` as floats (an embedding look-up): `out` holds cols floats.
+// Row `row` as floats (an embedding lookup): `out` holds cols floats.
 void unpack_row(const PackedMatrix& matrix, int64_t row, float* out);
 
 }  // namespace tandem

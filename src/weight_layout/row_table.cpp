@@ -11,10 +11,10 @@ namespace {
 // Products whose sum fits an int32: 256 * 127 * 32767 is half of its range.
 constexpr int64_t kSumLength = 256;
 constexpr float kLargestQuantized = 32767.0f;
-// Logits per group; the first pass looks at each group's largest only.
+// Logits per group; the first pass compares only the groups' maxima.
 constexpr int64_t kGroup = 64;
 
-// Larger values first, and the earlier of equal values: sorts as one number.
+// Larger values first, the earlier one on ties, as one sortable number.
 uint64_t sort_key(uint16_t value, int64_t index) {
   return uint64_t{value} << 32 | (uint64_t{std::numeric_limits<uint32_t>::max()} - static_cast<uint64_t>(index));
 }
@@ -85,7 +85,7 @@ float multiply_row(const RowTable& table, int64_t row, const RescoreInput& x) {
 
 void find_largest(const uint16_t* values, int64_t size, int64_t count, std::vector<uint64_t>& scratch, int32_t* found) {
   // If there are `count` groups or more, the count-th largest group maximum is no larger than the count-th largest
-  // value. Most groups lie below it and are not looked at again.
+  // value. Most groups lie below it and are not read again.
   const int64_t groups = (size + kGroup - 1) / kGroup;
   scratch.clear();
   for (int64_t g = 0; g < groups; ++g) {

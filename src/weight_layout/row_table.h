@@ -1,6 +1,6 @@
 // A table of int8 rows that are read one at a time, each contiguous: a few pages of the mapped file per token, where
-// the panels of packed_matrix.h would touch sixteen times as many. And rescoring with it: the LM head's largest logits,
-// found with few bits, are computed again from their rows (OpKind::kRescore).
+// the panels of packed_matrix.h would touch sixteen times as many. Also rescoring with it: the LM head's largest
+// logits, found with few bits, are recomputed from their rows (OpKind::kRescore).
 #pragma once
 
 #include <cstdint>

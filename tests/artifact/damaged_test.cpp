@@ -76,7 +76,7 @@ TEST_F(DamagedArtifact, EveryBitOfThePreamble) {
   EXPECT_TRUE(Artifact::open(path_).ok());
 }
 
-TEST_F(DamagedArtifact, EveryByteOfTheHead) {
+TEST_F(DamagedArtifact, EveryByteOfTheHeader) {
   Patched file(path_);
   Preamble preamble;
   std::memcpy(&preamble, file.bytes().data(), sizeof(preamble));
@@ -112,10 +112,10 @@ TEST_F(DamagedArtifact, AByteOfASegment) {
   }
 }
 
-// Heads whose checksum was made anew after a byte changed: decode_header() alone stands between them and the program.
+// Headers whose checksum was recomputed after a byte changed: only decode_header() can refuse them.
 // Whatever it accepts must be usable; the sanitizers watch.
-TEST(DamagedHead, AnyByteChangedIsAnErrorOrAValidHead) {
-  const auto whole = encode_header(test::placed_head());
+TEST(DamagedHeader, AnyByteChangedIsAnErrorOrAValidHeader) {
+  const auto whole = encode_header(test::placed_header());
   size_t refused = 0;
   for (size_t i = 0; i < whole.size(); ++i) {
     for (const int value : {0x00, 0xff, whole[i] ^ 0x80, whole[i] + 1, whole[i] + 4, whole[i] - 4}) {
@@ -139,8 +139,8 @@ TEST(DamagedHead, AnyByteChangedIsAnErrorOrAValidHead) {
   EXPECT_GT(refused, whole.size());  // Most changes matter.
 }
 
-TEST(DamagedHead, TruncatedAnywhere) {
-  const auto whole = encode_header(test::placed_head());
+TEST(DamagedHeader, TruncatedAnywhere) {
+  const auto whole = encode_header(test::placed_header());
   constexpr size_t kPadding = 8;  // The last bytes may mean nothing.
   for (size_t length = 0; length + kPadding <= whole.size(); ++length) {
     // A copy of its own, so that reading beyond the end is noticed.

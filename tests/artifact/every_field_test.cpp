@@ -1,5 +1,5 @@
 // Every field of a header, with a value that no other field has, written and read again. Structured bindings name all
-// fields of each struct: who adds one has to fill it here, too, before this compiles.
+// fields of each struct: a new field must be filled here before this compiles.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class Filler {
     return static_cast<T>(++count_);
   }
 
-  // Bytes inside of one of the segments.
+  // Bytes inside one of the segments.
   void fill(Range& range, uint64_t size = 0) {
     auto& [segment, offset, range_size] = range;
     segment = static_cast<uint32_t>(++count_ % 2);
@@ -139,7 +139,7 @@ class Filler {
     }
   }
 
-  // A graph that the verifier takes, with every attribute and every part of a tensor set somewhere.
+  // A graph that the verifier accepts, with every attribute and every part of a tensor set somewhere.
   ir::Graph graph() {
     using ir::OpKind;
     using ir::PurposeKind;
@@ -192,7 +192,7 @@ class Filler {
   uint64_t segments_ = 0;
 };
 
-// Of each field of a tensor, whether the header has a tensor in which it is not what it is by default.
+// Checks that for each field of a tensor, the header has a tensor in which it is not the default.
 void expect_all_fields_set(const std::vector<ir::Tensor>& tensors) {
   const auto used = [&](auto field) {
     return std::ranges::any_of(tensors, [&](const ir::Tensor& t) { return t.*field != ir::Tensor().*field; });

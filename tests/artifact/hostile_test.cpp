@@ -1,4 +1,4 @@
-// Heads and preambles that were made to be wrong, with checksums that fit.
+// Headers and preambles made to be wrong, with checksums that match.
 #include <flatbuffers/flatbuffers.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ WeightEntry& weight(ArtifactHeader& header, std::string_view name) {
   return header.weights[0];
 }
 
-const std::vector<Hostile>& hostile_heads() {
+const std::vector<Hostile>& hostile_headers() {
   using H = ArtifactHeader;
   static const std::vector<Hostile> list = {
       // Segments.
@@ -155,11 +155,11 @@ const std::vector<Hostile>& hostile_heads() {
   return list;
 }
 
-class HostileHead : public ::testing::TestWithParam<size_t> {};
+class HostileHeader : public ::testing::TestWithParam<size_t> {};
 
-TEST_P(HostileHead, IsRefusedByName) {
-  const Hostile& hostile = hostile_heads()[GetParam()];
-  ArtifactHeader header = test::placed_head();
+TEST_P(HostileHeader, IsRefusedByName) {
+  const Hostile& hostile = hostile_headers()[GetParam()];
+  ArtifactHeader header = test::placed_header();
   hostile.break_it(header);
   const TempFolder folder;
   test::write_around(folder / "hostile.tdm", encode_header(header));
@@ -171,12 +171,12 @@ TEST_P(HostileHead, IsRefusedByName) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Artifact, HostileHead, ::testing::Range(size_t{0}, hostile_heads().size()),
-                         [](const auto& param) { return std::string(hostile_heads()[param.param].name); });
+INSTANTIATE_TEST_SUITE_P(Artifact, HostileHeader, ::testing::Range(size_t{0}, hostile_headers().size()),
+                         [](const auto& param) { return std::string(hostile_headers()[param.param].name); });
 
-TEST(SoundHead, TheHelperWritesFilesThatOpen) {
+TEST(SoundHeader, TheHelperWritesFilesThatOpen) {
   const TempFolder folder;
-  test::write_around(folder / "good.tdm", encode_header(test::placed_head()));
+  test::write_around(folder / "good.tdm", encode_header(test::placed_header()));
   const auto artifact = Artifact::open(folder / "good.tdm");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
 }
@@ -190,7 +190,7 @@ struct HostilePreamble {
 };
 
 TEST(HostilePreamble, IsRefused) {
-  const auto header = encode_header(test::placed_head());
+  const auto header = encode_header(test::placed_header());
   const TempFolder folder;
   const HostilePreamble list[] = {
       {[](Preamble& p) { p.version = 0; }, "version 0", ErrorCode::kUnsupported},
@@ -253,7 +253,7 @@ std::vector<uint8_t> head_around_method(Builder& b, flatbuffers::uoffset_t tenso
   return {b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize()};
 }
 
-TEST(InflatedHead, ManyOpsThatAreOne) {
+TEST(InflatedHeader, ManyOpsThatAreOne) {
   Builder b;
   const auto inputs = b.CreateVector(std::vector<int32_t>(200'000, 0));
   const auto start = b.StartTable();
@@ -268,7 +268,7 @@ TEST(InflatedHead, ManyOpsThatAreOne) {
   EXPECT_NE(header.error().message.find("200000 inputs"), std::string::npos) << header.error().message;
 }
 
-TEST(InflatedHead, ManyNamesThatAreOne) {
+TEST(InflatedHeader, ManyNamesThatAreOne) {
   Builder b;
   const auto name = b.CreateString(std::string(1'000'000, 'n'));
   const auto start = b.StartTable();
@@ -280,7 +280,7 @@ TEST(InflatedHead, ManyNamesThatAreOne) {
   EXPECT_NE(header.error().message.find("name"), std::string::npos) << header.error().message;
 }
 
-TEST(InflatedHead, MoreTablesThanBytes) {
+TEST(InflatedHeader, MoreTablesThanBytes) {
   Builder b;
   const auto start = b.StartTable();
   const AnyTable tensor(b.EndTable(start));

@@ -13,7 +13,7 @@ Result<ArtifactHeader> read_old(const ArtifactHeader& header) {
 }
 
 TEST(OldPurposes, AreReadFromNames) {
-  ArtifactHeader header = test::placed_head();
+  ArtifactHeader header = test::placed_header();
   const std::vector<ir::Graph> named = header.methods;
   for (ir::Graph& graph : header.methods) {
     for (ir::Tensor& tensor : graph.tensors) tensor.purpose = {};
@@ -24,7 +24,7 @@ TEST(OldPurposes, AreReadFromNames) {
 }
 
 TEST(OldPurposes, NamesMeanNothingWherePurposesAreStored) {
-  ArtifactHeader header = test::placed_head();
+  ArtifactHeader header = test::placed_header();
   for (ir::Graph& graph : header.methods) {
     for (ir::Tensor& tensor : graph.tensors) tensor.purpose = {};
   }
@@ -35,7 +35,7 @@ TEST(OldPurposes, NamesMeanNothingWherePurposesAreStored) {
 
 TEST(OldPurposes, HostileNamesAreRefused) {
   for (const char* name : {"k_cache.x", "k_cache.0.0.0", "k_cache.4294967296", "v_cache.00"}) {
-    ArtifactHeader header = test::placed_head();
+    ArtifactHeader header = test::placed_header();
     ir::Graph& graph = header.methods[0];
     graph.at(*graph.find("k_cache.0")).name = name;
     const auto decoded = read_old(header);
@@ -52,7 +52,7 @@ TEST(OldPurposes, HostilePurposesAreRefused) {
       {{.kind = static_cast<PurposeKind>(250)}, "newer tandem"},
   };
   for (const auto& [purpose, words] : wrong) {
-    ArtifactHeader header = test::placed_head();
+    ArtifactHeader header = test::placed_header();
     ir::Graph& graph = header.methods[0];
     graph.at(*graph.find("k_cache.0")).purpose = purpose;
     const auto decoded = decode_header(encode_header(header), test::kPlacedEnd);

@@ -18,7 +18,7 @@ TEST(Artifact, RoundTrip) {
   const fs::path path = test::write_sample(folder);
   const auto artifact = Artifact::open(path);
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  ArtifactHeader expected = test::sample_head();
+  ArtifactHeader expected = test::sample_header();
   expected.segments = artifact->header().segments;  // Looked at below.
   EXPECT_TRUE(artifact->header() == expected);
   EXPECT_EQ(artifact->path(), path);
@@ -39,8 +39,8 @@ TEST(Artifact, RoundTrip) {
   }
 }
 
-TEST(Artifact, InputsIn16Bits) {
-  ArtifactHeader header = test::placed_head();
+TEST(Artifact, Int16InputsRoundTrip) {
+  ArtifactHeader header = test::placed_header();
   const auto linear = std::ranges::find(header.methods[0].ops, ir::OpKind::kLinear, &ir::Op::kind);
   ASSERT_TRUE(linear->attributes.quantize_input);
   linear->attributes.int16_input = true;
@@ -50,7 +50,7 @@ TEST(Artifact, InputsIn16Bits) {
   EXPECT_EQ(decoded->methods, header.methods);
 }
 
-TEST(Artifact, LookUps) {
+TEST(Artifact, FindsWeightsVectorsAndMethodsByName) {
   const TempFolder folder;
   const auto artifact = Artifact::open(test::write_sample(folder));
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
@@ -70,10 +70,10 @@ TEST(Artifact, LookUps) {
 }
 
 TEST(Artifact, HeaderAloneRoundTrips) {
-  const auto bytes = encode_header(test::placed_head());
+  const auto bytes = encode_header(test::placed_header());
   const auto header = decode_header(bytes, test::kPlacedEnd);
   ASSERT_TRUE(header.ok()) << header.error().message;
-  EXPECT_TRUE(*header == test::placed_head());
+  EXPECT_TRUE(*header == test::placed_header());
 }
 
 // ---- Writing ----
@@ -83,7 +83,7 @@ TEST(WriteArtifact, StoppedLeavesNothing) {
   const auto segments = test::write_segments(folder);
   const size_t before = folder.entries();
   const Status status =
-      write_artifact(folder / "out.tdm", test::sample_head(), segments, {.stop = [] { return true; }});
+      write_artifact(folder / "out.tdm", test::sample_header(), segments, {.stop = [] { return true; }});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kCancelled);
   EXPECT_EQ(folder.entries(), before);
@@ -94,7 +94,7 @@ TEST(WriteArtifact, AMissingSegmentLeavesNothing) {
   auto segments = test::write_segments(folder);
   fs::remove(segments[1].path);
   const size_t before = folder.entries();
-  const Status status = write_artifact(folder / "out.tdm", test::sample_head(), segments, {});
+  const Status status = write_artifact(folder / "out.tdm", test::sample_header(), segments, {});
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("vectors"), std::string::npos) << status.error().message;
   EXPECT_EQ(folder.entries(), before);
@@ -103,7 +103,7 @@ TEST(WriteArtifact, AMissingSegmentLeavesNothing) {
 TEST(WriteArtifact, IntoNowhere) {
   const TempFolder folder;
   const auto segments = test::write_segments(folder);
-  EXPECT_FALSE(write_artifact(folder / "absent/out.tdm", test::sample_head(), segments, {}).ok());
+  EXPECT_FALSE(write_artifact(folder / "absent/out.tdm", test::sample_header(), segments, {}).ok());
 }
 
 // ---- Not an artifact ----
@@ -147,7 +147,7 @@ TEST(OpenArtifact, LineEndsTranslated) {
   EXPECT_NE(artifact.error().message.find("not a tandem file"), std::string::npos) << artifact.error().message;
 }
 
-// A file of format version 1 that must go on loading.
+// A file of format version 1 that must keep loading.
 TEST(OpenArtifact, Version1StillLoads) {
   const fs::path path = fs::path(TANDEM_SOURCE_DIR) / "tests/data/artifact/v1.tdm";
   if (!fs::exists(path)) GTEST_SKIP() << path << " is not there";

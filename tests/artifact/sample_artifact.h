@@ -1,4 +1,4 @@
-// A small artifact with everything in it, and ways to put broken ones together.
+// A small artifact with everything in it, and ways to make broken ones.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline std::vector<uint8_t> pattern(size_t size, int seed) {
 }
 
 // Weights in segment 0, vectors in segment 1, a tokenizer in segment 2. header.segments is left empty.
-inline ArtifactHeader sample_head() {
+inline ArtifactHeader sample_header() {
   ArtifactHeader header;
   header.producer = "tandem test";
   header.target = "cpu";
@@ -92,14 +92,14 @@ inline std::vector<SegmentFile> write_segments(const TempFolder& folder) {
 
 inline std::filesystem::path write_sample(const TempFolder& folder) {
   const std::filesystem::path path = folder / "sample.tdm";
-  const Status status = write_artifact(path, sample_head(), write_segments(folder), {});
+  const Status status = write_artifact(path, sample_header(), write_segments(folder), {});
   EXPECT_TRUE(status.ok()) << status.error().message;
   return path;
 }
 
-// sample_head() as it is in a file: with its segments.
-inline ArtifactHeader placed_head() {
-  ArtifactHeader header = sample_head();
+// sample_header() as it is in a file: with its segments.
+inline ArtifactHeader placed_header() {
+  ArtifactHeader header = sample_header();
   uint64_t offset = kSegmentAlignment;
   for (size_t i = 0; i < 3; ++i) {
     const auto bytes = sample_segments()[i];
@@ -108,9 +108,9 @@ inline ArtifactHeader placed_head() {
   }
   return header;
 }
-inline constexpr uint64_t kPlacedEnd = 5 * kSegmentAlignment;  // Where the header of placed_head() lies.
+inline constexpr uint64_t kPlacedEnd = 5 * kSegmentAlignment;  // Where the header of placed_header() lies.
 
-// A file around any header bytes, with checksums that fit; `tweak` may then change the preamble (its own checksum is
+// A file around any header bytes, with checksums that match; `tweak` may then change the preamble (its own checksum is
 // made after that).
 inline void write_around(const std::filesystem::path& path, const std::vector<uint8_t>& header,
                          const std::function<void(Preamble&)>& tweak = {}) {

@@ -1,4 +1,4 @@
-// The table of ops has a row for every kind, and the verifier holds graphs to it.
+// The table of ops has a row for every kind, and the verifier enforces it.
 #include "ir/op_table.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::vector<OpKind> all_kinds() {
   return kinds;
 }
 
-// A graph with a tensor of each kind of input, and room for outputs.
+// A graph with a tensor of each kind of input, and tensors for outputs.
 struct Samples {
   Samples() {
     graph.name = "samples";
@@ -61,7 +61,7 @@ struct Samples {
     return -1;
   }
 
-  // An op with so many inputs and outputs, each input of the kind that the table asks for there.
+  // An op with this many inputs and outputs, each input of the kind that the table requires.
   Op op(OpKind kind, size_t input_count, size_t output_count) const {
     Op made{kind, {}, {outputs, outputs + output_count}, {}};
     for (size_t i = 0; i < input_count; ++i) made.inputs.push_back(right(op_info(kind).input(i)));
@@ -108,7 +108,7 @@ TEST(OpTable, VerifierRefusesOtherNumbersOfInputsAndOutputs) {
 }
 
 // An op with as many inputs as the table allows, of the kinds that it names, is never refused for their number.
-TEST(OpTable, VerifierTakesTheNumbersOfTheTable) {
+TEST(OpTable, VerifierAcceptsTheNumbersOfTheTable) {
   const Samples samples;
   for (const OpKind kind : all_kinds()) {
     const OpInfo& info = op_info(kind);

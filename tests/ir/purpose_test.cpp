@@ -1,4 +1,4 @@
-// What tensors are for: told by the names of old files, and what the verifier makes of it.
+// The purposes of tensors: derived from the names in old files, and checked by the verifier.
 #include "ir/purpose.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(PurposeFromName, KnowsTheNamesOfOldFiles) {
   }
 }
 
-// What no old file has, and what looks like something else, is refused or has no purpose at all.
+// Names that no old file has, or that look like something else, are refused or have no purpose.
 TEST(PurposeFromName, GivesHostileNamesNoPurpose) {
   const std::pair<R, const char*> refused[] = {
       {R::kInput, "window_mask."},      {R::kInput, "window_mask.0"},   {R::kInput, "window_mask.-1"},
@@ -89,7 +89,7 @@ TEST(PurposeFromName, GivesHostileNamesNoPurpose) {
   }
 }
 
-TEST(SplitName, TellsLayerAndPart) {
+TEST(SplitName, GivesLayerAndPart) {
   const auto expect = [](const char* name, int layer, const char* part) {
     const NameParts parts = split_name(name);
     EXPECT_EQ(parts.layer, layer) << name;
@@ -102,7 +102,7 @@ TEST(SplitName, TellsLayerAndPart) {
   expect("logits", -1, "logits");
 }
 
-TEST(VerifyPurpose, HoldsRolesLayersHeadsAndLimits) {
+TEST(VerifyPurpose, ChecksRolesLayersHeadsAndLimits) {
   EXPECT_TRUE(verify_purpose({}, R::kState).ok());
   EXPECT_TRUE(verify_purpose({.kind = P::kNewKeys, .layer = 0, .kv_head = 1}, R::kOutput).ok());
   const std::pair<Purpose, R> wrong[] = {

@@ -65,7 +65,7 @@ TEST(Verifier, AcceptsActivationsThatAreRounded) {
   EXPECT_TRUE(status.ok()) << status.error().message;
 }
 
-// The head in few bits gives "coarse"; "h" is what it reads.
+// The LM head in few bits writes "coarse" and reads "h".
 Graph rescored_graph() {
   test::SmallGraphOptions options;
   options.logits.dtype = DType::kU16;

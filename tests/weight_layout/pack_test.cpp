@@ -103,7 +103,7 @@ TEST(Pack, LayoutAndPaddingAreAsDocumented) {
   }
 }
 
-// If the caller knows the CPU, a variable names the tables that it should have: scripts/test_arm.sh sets it.
+// If the caller knows the CPU, a variable names the tables that must be available: scripts/test_arm.sh sets it.
 TEST(Dispatch, AvailableTablesMatchTheCpu) {
   std::string names;
   for (const KernelTable* table : available_kernels()) names += (names.empty() ? "" : " ") + std::string(table->isa);
