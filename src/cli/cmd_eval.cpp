@@ -20,7 +20,7 @@ namespace eval_command {
 
 struct Options {
   std::string model;
-  DatasetOptions material;
+  DatasetOptions dataset;
   int64_t answers = 150;
   std::string phase;
   std::vector<std::string> phases;
@@ -47,15 +47,15 @@ void write_report(const Options& o, const PhasesReport& report) {
 }
 
 void check_report(const Options& o) {
-  const std::vector<std::filesystem::path> inputs = {
-      o.model, o.encodings, o.checkpoint, o.recipe, o.material.text, o.material.ids, o.material.conversations};
+  const std::vector<std::filesystem::path> inputs = {o.model,        o.encodings,   o.checkpoint,           o.recipe,
+                                                     o.dataset.text, o.dataset.ids, o.dataset.conversations};
   ok_or_fail(check_output_path(
       o.report, {.inputs = inputs, .may_replace = is_calibration_report, .kind = "a calibration report"}));
 }
 
 // What does not go together is refused before anything is loaded.
 void check(const Options& o) {
-  if (const Status status = o.material.check(); !status.ok()) refuse(status.error().message);
+  if (const Status status = o.dataset.check(); !status.ok()) refuse(status.error().message);
   if (!o.phase.empty() && !o.phases.empty()) refuse("give --phase or --phases, not both");
   const auto names = parse_name_list(o.phases);
   const auto has = [&](const char* phase) { return std::ranges::find(names, phase) != names.end(); };
@@ -89,11 +89,11 @@ void run(const Options& o) {
   options.engine = o.engine.options();
   options.checkpoint = o.checkpoint;
   options.config_name = o.config;
-  options.context = o.material.window;
+  options.context = o.dataset.window;
   options.stop = &interrupt_flag();
   watch_interrupts();
   const PhaseModels models = value_or_fail(open_phases(o.model, phases_of(o, o.model), options));
-  const Dataset material = value_or_fail(read_dataset(o.material, *models.front(), smallest_context(models)));
+  const Dataset dataset = value_or_fail(read_dataset(o.dataset, *models.front(), smallest_context(models)));
   PhasesOptions what;
   what.answers = o.answers;
   what.greedy = o.greedy;
@@ -107,7 +107,7 @@ void run(const Options& o) {
     stage = p.stage;
     bar->update(p);
   };
-  auto measured = measure_phases(models, material, what, show);
+  auto measured = measure_phases(models, dataset, what, show);
   bar.reset();
   const PhasesReport report = value_or_fail(std::move(measured));
   if (!o.report.empty()) write_report(o, report);
@@ -145,7 +145,7 @@ void add_phase_options(CLI::App& command, Options& o) {
       ->group(compare);
   command.add_flag("--layers", o.layers, "SQNR of each layer's keys, values and (compiled with --trace) hidden states")
       ->group(compare);
-  command.add_option("--layer-tokens", o.layer_tokens, "Over so many tokens of the material")
+  command.add_option("--layer-tokens", o.layer_tokens, "Over this many tokens of the dataset")
       ->check(whole_number(1))
       ->capture_default_str()
       ->group(compare);
@@ -169,15 +169,15 @@ void add_eval_command(CLI::App& app) {
       "    --conversations models/demo/eval.json --limit 10 --answers 30");
   command->add_option("MODEL", o->model, "A compiled file, or a checkpoint's folder (run by the reference)")
       ->required();
-  command->add_option("--conversations", o->material.conversations,
+  command->add_option("--conversations", o->dataset.conversations,
                       "JSON with conversations; questions in them are asked");
-  command->add_option("--text", o->material.text, "A text, cut into windows");
-  command->add_option("--ids", o->material.ids,
+  command->add_option("--text", o->dataset.text, "A text, cut into windows");
+  command->add_option("--ids", o->dataset.ids,
                       "JSON with token ids (key \"valid_ids\" or \"ids\", or a list), cut into windows");
-  command->add_option("--window", o->material.window, "Tokens of a window; default: the context")
+  command->add_option("--window", o->dataset.window, "Tokens of a window; default: the context")
       ->check(whole_number(2));
   command
-      ->add_option("--limit", o->material.limit,
+      ->add_option("--limit", o->dataset.limit,
                    "So many windows or conversations, 0: all; default: all windows, 200 conversations")
       ->check(whole_number(0));
   command->add_option("--answers", o->answers, "So many questions; 0: none")

@@ -15,10 +15,10 @@ std::string decibels(double value) {
 
 Json json_decibels(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-void add_answers(const PhaseMetrics& figures, Json& json) {
-  if (!figures.answers) return;
-  json["answers_right"] = figures.answers->right;
-  json["answers_asked"] = figures.answers->asked;
+void add_answers(const PhaseMetrics& metrics, Json& json) {
+  if (!metrics.answers) return;
+  json["answers_right"] = metrics.answers->right;
+  json["answers_asked"] = metrics.answers->asked;
 }
 
 int64_t below_noise(const GreedyAgreement& greedy) {
@@ -80,34 +80,34 @@ Json layers_json(const std::vector<LayerSqnr>& layers) {
 }  // namespace
 
 std::string one_phase_text(const PhasesReport& report) {
-  const PhaseMetrics& figures = report.phases.front();
+  const PhaseMetrics& metrics = report.phases.front();
   std::string text =
-      str_format("perplexity {:.4f} over {} tokens ({} sequences, phase {})\n", figures.perplexity.value(),
-                 figures.perplexity.tokens(), report.sequences, phase_name(figures.phase));
-  if (figures.answers) {
-    text += str_format("answers right: {} of {}\n", figures.answers->right, figures.answers->asked);
+      str_format("perplexity {:.4f} over {} tokens ({} sequences, phase {})\n", metrics.perplexity.value(),
+                 metrics.perplexity.tokens(), report.sequences, phase_name(metrics.phase));
+  if (metrics.answers) {
+    text += str_format("answers right: {} of {}\n", metrics.answers->right, metrics.answers->asked);
   }
   return text;
 }
 
 Json one_phase_json(const PhasesReport& report) {
-  const PhaseMetrics& figures = report.phases.front();
-  Json json = {{"phase", phase_name(figures.phase)},
-               {"perplexity", figures.perplexity.value()},
-               {"tokens", figures.perplexity.tokens()},
+  const PhaseMetrics& metrics = report.phases.front();
+  Json json = {{"phase", phase_name(metrics.phase)},
+               {"perplexity", metrics.perplexity.value()},
+               {"tokens", metrics.perplexity.tokens()},
                {"sequences", report.sequences}};
-  add_answers(figures, json);
+  add_answers(metrics, json);
   return json;
 }
 
 std::string phases_text(const PhasesReport& report) {
   std::string text = str_format("{:<8}{:>12}{:>12}{:>14}\n", "phase", "perplexity", "to float", "answers right");
-  for (const PhaseMetrics& figures : report.phases) {
-    const auto ratio = report.ratio_to_float(figures);
-    const bool compares = ratio && figures.phase != Phase::kFloat;
-    append_format(text, "{:<8}{:>12.4f}{:>12}{:>14}\n", phase_name(figures.phase), figures.perplexity.value(),
+  for (const PhaseMetrics& metrics : report.phases) {
+    const auto ratio = report.ratio_to_float(metrics);
+    const bool compares = ratio && metrics.phase != Phase::kFloat;
+    append_format(text, "{:<8}{:>12.4f}{:>12}{:>14}\n", phase_name(metrics.phase), metrics.perplexity.value(),
                   compares ? str_format("{:+.2f} %", 100.0 * (*ratio - 1.0)) : "",
-                  figures.answers ? str_format("{} of {}", figures.answers->right, figures.answers->asked) : "");
+                  metrics.answers ? str_format("{} of {}", metrics.answers->right, metrics.answers->asked) : "");
   }
   append_format(text, "{} tokens in {} sequences\n", report.phases.front().perplexity.tokens(), report.sequences);
   if (report.logits) {
@@ -120,10 +120,10 @@ std::string phases_text(const PhasesReport& report) {
 
 Json phases_json(const PhasesReport& report) {
   Json phases = Json::array();
-  for (const PhaseMetrics& figures : report.phases) {
-    Json phase = {{"phase", phase_name(figures.phase)}, {"perplexity", figures.perplexity.value()}};
-    if (const auto ratio = report.ratio_to_float(figures)) phase["ratio_to_float"] = *ratio;
-    add_answers(figures, phase);
+  for (const PhaseMetrics& metrics : report.phases) {
+    Json phase = {{"phase", phase_name(metrics.phase)}, {"perplexity", metrics.perplexity.value()}};
+    if (const auto ratio = report.ratio_to_float(metrics)) phase["ratio_to_float"] = *ratio;
+    add_answers(metrics, phase);
     phases.push_back(std::move(phase));
   }
   Json json = {{"phases", std::move(phases)},

@@ -1,5 +1,5 @@
-// A back end's compiler: its targets, its options, its rules, and what makes a file for it. compile() knows back ends
-// by this interface only. It belongs to the compiler half: nothing that runs files links it.
+// A back end's compiler: its targets, its options, its rules, and how it writes a file. compile() knows back ends only
+// through this interface. It belongs to the compiler half: nothing that runs files links it.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@ namespace tandem {
 
 class CompileJob;
 
-// What `tandem targets` shows of a target beside its row; empty where there is nothing to say.
+// What `tandem targets` shows for a target in addition to its row; empty where there is nothing.
 struct TargetDetails {
   std::string hardware;
   std::string estimates;
   Json json = Json::object();
 };
 
-// A file that a compile writes beside the compiled one.
+// A file that a compile writes in addition to the compiled one.
 struct ExtraOutput {
   std::filesystem::path path;
   std::string_view kind;                                          // "a file of estimates"
   std::function<bool(const std::filesystem::path&)> may_replace;  // Whether what is there is such a file.
 };
 
-// What somebody wants to have compiled.
+// A request to compile.
 struct TargetRequest {
   const Target& target;
   const ModelPlan& plan;
@@ -50,35 +50,35 @@ class BackendCompiler {
   virtual std::string_view name() const = 0;
   virtual std::vector<Target> targets() const = 0;
   virtual TargetDetails details(const Target&) const { return {}; }
-  // What `tandem targets` says below the table.
+  // The text of `tandem targets` below the table.
   virtual std::string footnote() const { return {}; }
-  // The target whose chip has this number at its vendor's; "" if none has.
+  // The target whose chip has this number of its vendor's; "" if there is none.
   virtual std::string_view target_of_device(uint32_t) const { return {}; }
 
-  // The options of CompileOptions::backend that it takes, and what its targets are together: "NPU targets".
+  // The options of CompileOptions::backend that it accepts, and the name of its targets as a group: "NPU targets".
   virtual std::span<const OptionSpec> options() const { return {}; }
   virtual std::string_view target_group() const { return {}; }
-  // Whether options go together, before anything is opened. They are among options().
+  // Whether the options are compatible, before anything is opened. They are among options().
   virtual Status check_options(const BackendOptions& options) const {
     return tandem::check_options(this->options(), options);
   }
-  // Prefill lengths beyond this are left out unless somebody asks for them.
+  // Longer prefill methods are left out unless the user asks for them.
   virtual int64_t longest_default_prefill() const { return std::numeric_limits<int64_t>::max(); }
   virtual std::vector<ExtraOutput> extra_outputs(const BackendOptions&) const { return {}; }
 
-  // Refuses what the target cannot do, with the rule and the way out, and resolves what the recipe leaves to the
-  // target. What was changed is reported in `notes`.
+  // Refuses what the target cannot do, with the rule and a remedy, and resolves what the recipe leaves to the target.
+  // `notes` reports what was changed.
   virtual Status resolve_recipe(const TargetRequest& request, Recipe& recipe,
                                 std::vector<std::string>& notes) const = 0;
-  // Chooses passes, plans and writes the file.
+  // Selects the passes, plans and writes the file.
   virtual Status compile(CompileJob& job) const = 0;
 };
 
 // Those of this build, in the order of the CMake option TANDEM_BACKENDS; generated (backends/backends.cmake).
 std::span<const BackendCompiler* const> backend_compilers();
-// Of a row of targets().
+// The back end of a row of targets().
 const BackendCompiler& compiler_of(const Target& target);
-// Those among `options` that it takes.
+// Those of `options` that it accepts.
 BackendOptions own_options(const BackendCompiler& compiler, const BackendOptions& options);
 
 }  // namespace tandem

@@ -11,7 +11,7 @@ Result<CompileReport> compile(const std::filesystem::path& checkpoint, const std
   return guarded([&]() -> Result<CompileReport> {
     TANDEM_ASSIGN(const std::unique_ptr<CompileJob> job, CompileJob::open(checkpoint, output, options));
     TANDEM_TRY(compiler_of(job->target()).compile(*job));
-    // Only for the summary: the file is there, whole and synced.
+    // Only for the summary: the file is complete and synced.
     std::error_code error;
     const auto size = std::filesystem::file_size(output, error);
     job->report().file_size = error ? 0 : size;

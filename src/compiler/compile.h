@@ -1,11 +1,11 @@
-// A checkpoint becomes one file.
+// Compiles a checkpoint into one file.
 //
 //   CompileOptions options;
 //   options.recipe = *Recipe::load("w4");
 //   TANDEM_ASSIGN(const CompileReport report, compile("models/demo", "demo.tdm", options));
 //
 // Memory stays at a few chunks of rows, whatever the model's size: weights are mapped, quantized and written a chunk at
-// a time. A compile that was stopped leaves FILE.work/ and no FILE; the same call again goes on from there.
+// a time. A stopped compile leaves FILE.work/ and no FILE; the same call resumes from there.
 #pragma once
 
 #include <filesystem>
@@ -25,8 +25,8 @@
 
 namespace tandem {
 
-// What static encodings are made from, for NPUs. For a CPU only the text and its length count, and only with a recipe
-// that leaves activations open.
+// What static encodings are calibrated with, for NPUs. For a CPU only the text and its length matter, and only with a
+// recipe that leaves activations open.
 struct CalibrationOptions {
   std::filesystem::path file = {};  // A text, or JSON with conversations; empty: a short text of our own.
   std::string prompt = {};          // Instead of a file.
@@ -41,9 +41,8 @@ struct CalibrationOptions {
 
 struct CompileOptions {
   std::string target = std::string(default_target());
-  // Tokens per call of the prefill methods; empty for mode kv. These adapt, unless prefill_exact: lengths beyond the
-  // context are left out, and those that the back end would rather not have: on an NPU, where each is a graph to
-  // be compiled, lengths beyond 128.
+  // Tokens per call of the prefill methods; empty for mode kv. Unless prefill_exact, lengths beyond the context are
+  // left out, and so are those beyond the back end's default: 128 on an NPU, where each is a graph to compile.
   std::vector<int64_t> prefill = {32, 128, 512};
   bool prefill_exact = false;
   int64_t context = 0;  // Positions; 0: the model's own, up to kDefaultContext.
@@ -53,19 +52,19 @@ struct CompileOptions {
   std::optional<WeightSpec> head = {};          // The same.
   std::optional<int> rescore = {};
   CalibrationOptions calibration;
-  // Of the target's back end, by name: those that `tandem compile --help` shows for its targets. One that the target's
+  // Options of the target's back end, by name, as `tandem compile --help` shows them for its targets. One that the
   // back end does not have is refused.
   BackendOptions backend = {};
   int threads = 0;  // 0: all cores.
   std::string config_name = "config.json";
-  // Replaces an output that is there already although it is no compiled file, or is a symbolic link (which goes; what
-  // it points to stays). Files that are read are never replaced.
+  // Replaces an existing output even if it is not a compiled file, or is a symbolic link (the link is removed; its
+  // target stays). Files that are read are never replaced.
   bool force = false;
   std::vector<std::filesystem::path> other_inputs = {};  // Files that were read for these options: the recipe's.
   ProgressCallback progress;
   StopCallback stop;
   DumpCallback dump_ir;
-  Log log = {};  // What a vendor's library says on the way. CompileReport::warnings are about the file.
+  Log log = {};  // The vendor's library's messages. CompileReport::warnings are about the file.
 };
 inline constexpr int64_t kDefaultContext = 4096;
 
@@ -76,13 +75,13 @@ struct CompileReport {
   int64_t context = 0;
   std::vector<std::string> methods;
   double sqnr_db = 0.0;        // Of all quantized weights together; infinity if nothing was lost.
-  size_t segments_reused = 0;  // That an earlier run had finished.
+  size_t segments_reused = 0;  // Finished by an earlier run.
   KvFormat kv = KvFormat::kFp16;
   bool one_weight_set = true;   // Shared by all methods.
-  int64_t rounding_layers = 0;  // Linear layers of a CPU's file that round their input,
-  int64_t int16_layers = 0;     // and those among them that do to 16 bits.
-  int64_t rescored = 0;         // Logits that the CPU computes again, of an NPU's file.
-  // Layers whose activations the recipe left open, and what the output of each keeps with int8.
+  int64_t rounding_layers = 0;  // Linear layers of a CPU's file that quantize their input,
+  int64_t int16_layers = 0;     // and those among them that quantize it to int16.
+  int64_t rescored = 0;         // Logits that the CPU recomputes, for an NPU's file.
+  // Layers whose activations the recipe left open, with each output's SQNR for int8.
   struct OpenLayer {
     std::string name;
     double sqnr_db = 0.0;
@@ -92,7 +91,7 @@ struct CompileReport {
     std::string name;
     double seconds = 0.0;
   };
-  std::vector<Stage> stages;        // What took how long, of NPU compiles.
+  std::vector<Stage> stages;        // Durations, of NPU compiles.
   std::vector<std::string> shards;  // "layers.0-8: 219 MB"
   size_t variants_compiled = 0;     // By NpuOptions::tune_graphs.
   std::string graphs;               // "attention gqa+kv (decode), sha+k (prefill_128)", of NPU compiles.

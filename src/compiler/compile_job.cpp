@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kMaxPrefill = 4096;
 
-// Something to find ranges with, where nobody gave a text.
+// Default text for finding ranges.
 constexpr std::string_view kSampleText =
     "The weather was cold that morning, and Anna had 3 letters to post before 9:30. \"Shall I come along?\" asked "
     "Tom.\n"
@@ -66,14 +66,14 @@ Status CompileJob::check_context() {
                             context_, plan_.max_positions, plan_.max_positions);
   }
   std::set<int64_t> lengths;
-  // The default lengths adapt to the target and a short context; lengths that somebody asked for do not.
+  // The default lengths adapt to the target and a short context; lengths that the user chose do not.
   const bool adapts = !options_.prefill_exact && options_.prefill == CompileOptions().prefill;
   const int64_t longest = std::min(context_, compiler_of(*target_).longest_default_prefill());
   for (const int64_t length : options_.prefill) {
     if (length < 1 || length > kMaxPrefill) {
       return invalid_argument("a prefill of {} tokens is not possible; give 1 to {}", length, kMaxPrefill);
     }
-    if (length == 1) continue;  // That is what decode does.
+    if (length == 1) continue;  // That is decode.
     if (adapts && length > longest) continue;
     if (length > context_) {
       return invalid_argument("a prefill of {} tokens does not fit a context of {}", length, context_);
@@ -100,10 +100,10 @@ Status CompileJob::check_weights() {
   return apply_target_rules({*target_, plan_, options_, prefill}, recipe_, report_.warnings);
 }
 
-// Nothing that is read, and nothing that somebody else made, is ever written over.
+// Never overwrites an input, nor a file that tandem did not make.
 Status CompileJob::check_outputs() const {
   TANDEM_ASSIGN(std::vector<std::filesystem::path> inputs, checkpoint_.input_files());
-  // A compiled file may lie beside the checkpoint that it was made from.
+  // A compiled file may be in its checkpoint's folder.
   std::erase_if(inputs, looks_like_artifact);
   const CalibrationOptions& calibration = options_.calibration;
   for (const auto& file : {calibration.file, calibration.import_encodings}) {

@@ -1,5 +1,5 @@
-// What every compile does, whatever its target: opens the checkpoint, checks what was asked for, reads the tokenizer,
-// and describes the model in the file's header.
+// What every compile does, whatever its target: opens the checkpoint, checks the request, reads the tokenizer, and
+// describes the model in the file's header.
 #pragma once
 
 #include <optional>
@@ -28,30 +28,30 @@ class CompileJob {
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const ModelPlan& plan() const { return plan_; }
   const CheckpointWeights& weights() const { return *weights_; }
-  // The recipe as this target carries it out.
+  // The recipe as resolved for this target.
   const Recipe& recipe() const { return recipe_; }
-  // With what was left open, settled.
+  // With the open choices resolved.
   void resolve_recipe(Recipe recipe) { recipe_ = std::move(recipe); }
   int64_t context() const { return context_; }
   const std::vector<MethodShape>& shapes() const { return shapes_; }
   const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }
-  // As the file has it; empty without one.
+  // As stored in the file; empty without one.
   std::vector<uint8_t> tokenizer_blob() const {
     return tokenizer_ ? serialize_tokenizer(*tokenizer_) : std::vector<uint8_t>();
   }
   CompileReport& report() { return report_; }
 
   bool stopped() const { return options_.stop && options_.stop(); }
-  // A short text of our own as tokens, for models that come without anything to look at.
+  // A built-in short text as tokens, for models without a dataset.
   std::vector<int32_t> sample_tokens(size_t most) const;
-  // Whether the disk has room for `bytes` of segments and the file made of them, of which an earlier run has finished
-  // so many.
+  // Whether the disk has space for `bytes` of segments and the file made of them; an earlier run may have finished some
+  // of the segments.
   Status check_disk(uint64_t bytes, uint64_t finished) const;
-  // How the file is put together, in the folder of the work.
+  // How the file is assembled, in the work folder.
   WriteOptions write_options(const std::filesystem::path& work_folder) const {
     return {work_folder, options_.force, [this] { return stopped(); }};
   }
-  // The header but for the methods, weights and shards.
+  // The header without methods, weights and shards.
   ArtifactHeader make_header(const FilePlan& file) const;
 
  private:

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// A smaller LM head says more about the start of a call than about streaming.
+// With a smaller LM head, the start of a call outweighs streaming.
 constexpr uint64_t kTellingHeadBytes = uint64_t{32} << 20;
 
 constexpr int64_t kShownPrompts[] = {128, 512, 1024};
@@ -56,7 +56,7 @@ StreamingRate EstimateReport::streaming_rate() const {
   rate.bytes_per_us = arch_bytes_per_us;
   const Estimate& head = lm_head.total;
   if (head.us == 0 || head.ddr_read_bytes < kTellingHeadBytes) return rate;
-  // A head of 4 bits is not bound by memory: then what int8 reaches is the bound.
+  // An LM head in 4 bits is not bound by memory: then the bound is what int8 reaches.
   const double of_head = static_cast<double>(head.ddr_read_bytes) / static_cast<double>(head.us);
   if (of_head > rate.bytes_per_us) rate = {of_head, true};
   return rate;

@@ -1,7 +1,7 @@
-// What the vendor's compiler expects of a file's methods, added up over shards and over the calls of a prompt.
+// The vendor's compiler's estimates of a file's methods, added up over shards and over the calls of a prompt.
 //
-// Nothing here is measured: such a compiler simulates what it has scheduled (docs/performance.md, "Estimates"). The
-// sums leave out what is between the graphs: the CPU's embedding, the cache's rows, the calls.
+// Nothing here is measured: the compiler simulates its own schedule (docs/performance.md, "Estimates"). The sums leave
+// out what happens between the graphs: the CPU's embedding, the cache's rows, the calls.
 #pragma once
 
 #include <cstdint>
@@ -30,19 +30,19 @@ struct MethodEstimate {
   std::vector<Shard> shards;
 };
 
-// What streaming weights reaches: the rate that a decode step cannot exceed.
+// The rate of streaming weights, which a decode step cannot exceed.
 struct StreamingRate {
   double bytes_per_us = 0.0;
   bool of_head = false;  // As the LM head of this model does; else as measured for the architecture.
 };
 
 struct EstimateReport {
-  std::string target;     // What was compiled for,
+  std::string target;     // The compile's target,
   std::string simulated;  // and the target that was simulated: the same, or a relative.
   uint32_t soc_model = 0;
   int arch = 0;
   int vtcm_mb = 0;
-  double arch_bytes_per_us = 0.0;  // What streaming weights reaches on the architecture; 0: not known.
+  double arch_bytes_per_us = 0.0;  // The architecture's rate of streaming weights; 0: not known.
   int64_t context = 0;
   std::vector<MethodEstimate> methods;  // By tokens; the first is decode. Without the LM head.
   MethodEstimate lm_head;
@@ -56,24 +56,24 @@ struct EstimateReport {
   double us_per_token() const;
   double tokens_per_second() const;
   uint64_t bytes_per_token() const;
-  // The calls that the run time makes for a prompt, and one of the LM head.
+  // The calls that the run time makes for a prompt, and one call of the LM head.
   double first_token_us(int64_t prompt) const;
   // The prompts that a report shows: 128, 512, 1024 as far as the context goes, or one of the whole context.
   std::vector<int64_t> shown_prompts() const;
 
   StreamingRate streaming_rate() const;
-  // Which part of it an estimate's reads reach.
+  // The share of it that an estimate's reads reach.
   double share_of_streaming_rate(const Estimate& estimate) const;
 
   Json to_json() const;
-  // For the file: totals of each method ("estimate.decode.us"), and what follows from them.
+  // For the file: totals of each method ("estimate.decode.us"), and values derived from them.
   std::vector<Metric> metrics() const;
 };
 
 // Ops without a cost by type: "8 RotaryEmbedding (layers.0.attention.k.rope, …), 1 Softmax (layers.0.attention.p)".
 std::string describe_uncosted(std::span<const std::string> ops);
 
-// "sa8255 (SoC 52, Hexagon V73, 8 MB of VTCM)", or that it is a relative and of what.
+// "sa8255 (SoC 52, Hexagon V73, 8 MB of VTCM)", or that it is a relative, and of which target.
 std::string describe_simulated(const EstimateReport& report);
 
 // Whether a file is one that --estimate-json wrote.
@@ -81,7 +81,7 @@ bool is_estimate_file(const std::filesystem::path& path);
 
 // ---- From a file ----
 
-// What metrics() stored.
+// The metrics that metrics() stored.
 struct StoredEstimate {
   struct Method {
     std::string name;
@@ -94,8 +94,8 @@ struct StoredEstimate {
   std::vector<Method> methods;
   std::vector<std::pair<int64_t, double>> first_token_us;  // By the prompt's tokens.
 };
-// Nothing if the file has none. Figures that no compile writes are passed over.
-std::optional<StoredEstimate> stored_estimate(std::span<const Metric> figures);
-bool is_estimate_metric(const Metric& figure);
+// Nothing if the file has none. Metrics that no compile writes are ignored.
+std::optional<StoredEstimate> stored_estimate(std::span<const Metric> metrics);
+bool is_estimate_metric(const Metric& metric);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Estimates as JSON, as figures of a file, and back from those.
+// Estimates as JSON, as metrics of a file, and back from those.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -34,7 +34,7 @@ Json method_json(const EstimateReport& report, const MethodEstimate& method) {
   return json;
 }
 
-// A count that a figure holds; figures are doubles, of files that somebody else may have written.
+// A count stored in a metric; metrics are doubles, from files that anyone may have written.
 uint64_t count_of(double value) {
   constexpr double kMost = 9007199254740992.0;  // 2^53
   return value >= 0.0 && value <= kMost ? static_cast<uint64_t>(value) : 0;
@@ -87,9 +87,9 @@ bool is_estimate_file(const std::filesystem::path& path) {
 }
 
 std::vector<Metric> EstimateReport::metrics() const {
-  std::vector<Metric> figures;
+  std::vector<Metric> result;
   const auto put = [&](const std::string& name, double value) {
-    figures.push_back({std::string(kPrefix) + name, value});
+    result.push_back({std::string(kPrefix) + name, value});
   };
   put("soc_model", soc_model);
   put("tokens_per_second", tokens_per_second());
@@ -103,32 +103,32 @@ std::vector<Metric> EstimateReport::metrics() const {
   };
   for (const MethodEstimate& method : methods) put_method(method);
   put_method(lm_head);
-  return figures;
+  return result;
 }
 
-bool is_estimate_metric(const Metric& figure) { return figure.name.starts_with(kPrefix); }
+bool is_estimate_metric(const Metric& metric) { return metric.name.starts_with(kPrefix); }
 
-std::optional<StoredEstimate> stored_estimate(std::span<const Metric> figures) {
+std::optional<StoredEstimate> stored_estimate(std::span<const Metric> metrics) {
   StoredEstimate stored;
-  for (const Metric& figure : figures) {
-    if (!is_estimate_metric(figure)) continue;
-    std::string_view name = std::string_view(figure.name).substr(kPrefix.size());
+  for (const Metric& metric : metrics) {
+    if (!is_estimate_metric(metric)) continue;
+    std::string_view name = std::string_view(metric.name).substr(kPrefix.size());
     if (name == "soc_model")
-      stored.soc_model = static_cast<uint32_t>(std::min(count_of(figure.value), uint64_t{UINT32_MAX}));
-    if (name == "tokens_per_second" && std::isfinite(figure.value)) stored.tokens_per_second = figure.value;
-    if (name == "bytes_per_token") stored.bytes_per_token = count_of(figure.value);
+      stored.soc_model = static_cast<uint32_t>(std::min(count_of(metric.value), uint64_t{UINT32_MAX}));
+    if (name == "tokens_per_second" && std::isfinite(metric.value)) stored.tokens_per_second = metric.value;
+    if (name == "bytes_per_token") stored.bytes_per_token = count_of(metric.value);
     if (name.starts_with(kFirstToken)) {
       name.remove_prefix(kFirstToken.size());
       int64_t prompt = 0;
       const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), prompt);
-      if (error == std::errc() && end == name.data() + name.size() && prompt > 0 && std::isfinite(figure.value)) {
-        stored.first_token_us.emplace_back(prompt, figure.value);
+      if (error == std::errc() && end == name.data() + name.size() && prompt > 0 && std::isfinite(metric.value)) {
+        stored.first_token_us.emplace_back(prompt, metric.value);
       }
       continue;
     }
     const size_t dot = name.rfind('.');
     if (dot != std::string_view::npos && dot > 0) {
-      read_method(stored, name.substr(0, dot), name.substr(dot + 1), figure.value);
+      read_method(stored, name.substr(0, dot), name.substr(dot + 1), metric.value);
     }
   }
   if (stored.methods.empty()) return std::nullopt;

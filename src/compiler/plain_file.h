@@ -1,5 +1,5 @@
-// Files of back ends that run the methods as the passes leave them, with weights in the file's own layout: which layers
-// round their input to 16 bits, the methods' graphs, the segments.
+// Files of back ends that run the methods as the passes leave them, with weights in the file's own layout: the layers
+// with int16 activations, the methods' graphs, the segments.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace tandem {
 
-// Which layers take their input in 16 bits, where the recipe leaves it open.
+// Decides which layers get int16 activations, where the recipe leaves it open.
 Status resolve_activations(CompileJob& job, ThreadPool& pool);
-// A graph per method, all passes run over it.
+// A graph per method, after all passes.
 Result<std::vector<ir::Graph>> build_methods(CompileJob& job, ThreadPool& pool);
-// The file of these methods; an earlier run's finished segments are reused.
+// Writes the file of these methods; an earlier run's finished segments are reused.
 Status write_plain_file(CompileJob& job, std::vector<ir::Graph> methods, ThreadPool& pool);
 
 }  // namespace tandem

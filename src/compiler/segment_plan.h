@@ -17,7 +17,7 @@ struct SegmentPlan {
   uint64_t size = 0;
   std::vector<size_t> weights;  // Indices into FilePlan::weights.
   std::vector<size_t> vectors;  // Indices into FilePlan::vectors.
-  std::vector<uint8_t> blob;    // Bytes that are ready, such as the tokenizer's.
+  std::vector<uint8_t> blob;    // Ready-made bytes, such as the tokenizer's.
 };
 
 struct FilePlan {
@@ -30,9 +30,9 @@ struct FilePlan {
   std::vector<PlannedSegment> planned_segments() const;
 };
 
-// One segment per layer, so that whoever reads or checks the file can take it layer by layer. All weights and vectors
-// of the methods' graphs are placed; the same name in several methods is one weight. `layout` is that of all
-// weights: panels to multiply with, or rows to look up.
+// One segment per layer, so that readers can load or verify the file layer by layer. All weights and vectors of the
+// methods' graphs are assigned; the same name in several methods is one weight. `layout` is that of all weights: panels
+// to multiply with, or rows to look up.
 Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer,
                            WeightLayout layout = WeightLayout::kPanel16);
 

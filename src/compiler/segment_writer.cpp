@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// Weights that are in memory as floats at one time: 16 MB, and as much again for codes and packed rows.
+// Weights that are in memory as floats at one time: 16 MB, and as much again for quantized and packed rows.
 constexpr int64_t kChunkWeights = 4 << 20;
 
 Error stopped_error() { return cancelled("stopped; the same command goes on where it was"); }
@@ -24,7 +24,7 @@ bool is_intact(const std::filesystem::path& path, const FinishedSegment& finishe
          file->check().ok();
 }
 
-void SegmentWriter::tell(const std::string& stage) const {
+void SegmentWriter::report_progress(const std::string& stage) const {
   if (job_.options().progress) job_.options().progress({stage, done_bytes_, file_.total_bytes()});
 }
 
@@ -40,7 +40,7 @@ Result<std::vector<SegmentFile>> SegmentWriter::finish_all() {
 Result<SegmentFile> SegmentWriter::finish(size_t index) {
   const SegmentPlan& segment = file_.segments[index];
   const std::filesystem::path path = work_.segment_path(index);
-  tell(segment.name);
+  report_progress(segment.name);
   TANDEM_ASSIGN(const uint64_t source, hash_source(segment));
   const FinishedSegment* finished = work_.find(segment.name, source);
   if (finished != nullptr && is_intact(path, *finished)) {
@@ -114,7 +114,7 @@ Status SegmentWriter::write_weight(AtomicFile& file, const std::string& stage, c
     const uint64_t bytes = share(row + count) - share(row);
     weight_bytes += bytes;
     done_bytes_ += bytes;
-    tell(stage);
+    report_progress(stage);
   }
   return ok_status();
 }

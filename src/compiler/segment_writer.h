@@ -15,7 +15,7 @@ class SegmentWriter {
   SegmentWriter(CompileJob& job, const FilePlan& file, WorkFolder& work, ThreadPool& pool)
       : job_(job), file_(file), work_(work), pool_(pool) {}
 
-  // The segments' files in their order, made now or by an earlier run.
+  // The segments' files in order, made now or by an earlier run.
   Result<std::vector<SegmentFile>> finish_all();
   // Of all segments so far.
   const QuantizationReport& report() const { return total_; }
@@ -23,7 +23,7 @@ class SegmentWriter {
  private:
   Result<SegmentFile> finish(size_t index);
   Result<uint64_t> hash_source(const SegmentPlan& segment) const;
-  void tell(const std::string& stage) const;
+  void report_progress(const std::string& stage) const;
   Status write(const std::filesystem::path& path, const SegmentPlan& segment, QuantizationReport& report);
   Status write_weight(AtomicFile& file, const std::string& stage, const WeightEntry& entry, QuantizationReport& report,
                       uint64_t& weight_bytes);
@@ -36,7 +36,7 @@ class SegmentWriter {
   QuantizationReport total_;
 };
 
-// Whether a finished segment's file is still what it was.
+// Whether a finished segment's file is unchanged.
 bool is_intact(const std::filesystem::path& path, const FinishedSegment& finished);
 
 }  // namespace tandem

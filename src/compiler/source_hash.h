@@ -1,5 +1,5 @@
-// A checksum of what a part of the file is made from, so that finished work is only reused for the same bytes. Sizes
-// and times of files do not tell: a copy can have the times of what it replaced.
+// A checksum of the inputs of a part of the file, so that finished work is only reused for the same bytes. Sizes and
+// times of files do not suffice: a copy can have the times of the file it replaced.
 #pragma once
 
 #include <cstdint>

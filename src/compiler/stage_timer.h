@@ -1,4 +1,4 @@
-// What took how long.
+// Durations of a compile's stages.
 #pragma once
 
 #include <string>

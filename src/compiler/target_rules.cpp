@@ -12,7 +12,7 @@ namespace {
 
 bool contains(const auto& list, const auto& item) { return std::ranges::find(list, item) != list.end(); }
 
-// An option of another back end, passed over in silence, would seem to have been obeyed.
+// An option of another back end, silently ignored, would seem to have had an effect.
 Status check_other_options(const Target& target, const BackendOptions& options) {
   std::vector<OptionSpec> all;
   for (const BackendCompiler* compiler : backend_compilers()) {
@@ -70,7 +70,7 @@ Status check_plain_target(const TargetRequest& request, const Recipe& recipe) {
   }
   const CalibrationOptions& calibration = request.options.calibration;
   TANDEM_TRY(check_calibration(calibration, recipe, true));
-  // A text is read for activations that are left open as well.
+  // Choosing open activations needs a text as well.
   const bool reads_text = leaves_activations_open(recipe, request.plan);
   const std::string_view field = encodings_field_of(calibration), text = calibration_text_field_of(calibration);
   if (field.empty() && (reads_text || text.empty())) return ok_status();

@@ -1,5 +1,5 @@
-// What a target cannot do is refused before work starts, with the rule and the way out. The rules are those of the
-// target's back end; here is what they have in common. docs/targets.md has them all.
+// What a target cannot do is refused before work starts, with the rule and a remedy. The rules are those of the
+// target's back end; their common part is here. docs/targets.md has them all.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ Status apply_target_rules(const TargetRequest& request, Recipe& recipe, std::vec
 
 // ---- For back ends that compute what the recipe says ----
 
-// What CompileOptions have instead of the recipe's.
+// Applies the CompileOptions that override the recipe.
 void override_recipe(const CompileOptions& options, Recipe& recipe);
-// Refuses weight formats and KV caches that the target's row does not have, and options of static encodings, which
-// such back ends have no use for.
+// Refuses weight formats and KV caches that the target's row does not have, and options of static encodings, which such
+// back ends do not use.
 Status check_plain_target(const TargetRequest& request, const Recipe& recipe);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// The targets table: what a compile can be for, and what each target can do. Every back end has its rows
+// The targets table: what can be compiled for, and what each target can do. Every back end has its rows
 // (compiler/backend_compiler.h); docs/targets.md explains the columns.
 #pragma once
 
@@ -28,7 +28,7 @@ std::span<const Target> targets();
 std::string_view default_target();
 // An unknown name is an error that lists the known ones.
 Result<const Target*> find_target(std::string_view name);
-// The name of the target whose chip has this number at its vendor's; else "SoC" and the number.
+// The name of the target whose chip has this number of its vendor's; otherwise "SoC" and the number.
 std::string device_name(uint32_t soc_model);
 
 }  // namespace tandem

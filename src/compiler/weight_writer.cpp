@@ -12,7 +12,7 @@ namespace {
 
 static_assert(kRowGranularity == kPanelRows);
 
-Range take(uint32_t segment, uint64_t size, uint64_t& cursor) {
+Range allocate(uint32_t segment, uint64_t size, uint64_t& cursor) {
   if (size == 0) return {};
   cursor = round_up(cursor, kPartAlignment);
   const Range range{segment, cursor, size};
@@ -42,16 +42,16 @@ Status lay_out_weight(WeightEntry& entry, uint32_t segment, uint64_t& cursor) {
     return internal_error("\"{}\" is {}, and tables of rows are int8", entry.name, weight_format_name(entry.format));
   }
   const PackedSizes sizes = sizes_of(entry, entry.rows);
-  entry.data = take(segment, sizes.data, cursor);
-  entry.scales = take(segment, sizes.scales, cursor);
-  entry.multipliers = take(segment, sizes.multipliers, cursor);
+  entry.data = allocate(segment, sizes.data, cursor);
+  entry.scales = allocate(segment, sizes.scales, cursor);
+  entry.multipliers = allocate(segment, sizes.multipliers, cursor);
   return ok_status();
 }
 
 Status write_weight_rows(AtomicFile& file, const WeightEntry& entry, int64_t first_row, const WeightMatrix& rows) {
   if (first_row % kPanelRows != 0) return internal_error("rows of \"{}\" begin inside a panel", entry.name);
   const PackedStorage packed = entry.layout == WeightLayout::kRows ? pack_row_table(rows) : pack_matrix(rows);
-  // Every part is a list of panels or rows: what comes before these is as large as a matrix of so many rows.
+  // Every part is a list of panels or rows: what precedes these is as large as a matrix of that many rows.
   const PackedSizes before = sizes_of(entry, first_row);
   TANDEM_TRY(file.write_at(entry.data.offset + before.data, bytes_of(packed.data)));
   TANDEM_TRY(file.write_at(entry.scales.offset + before.scales, bytes_of(packed.scales)));

@@ -57,7 +57,7 @@ bool is_finished_name(std::string_view name) {
   });
 }
 
-// A temporary file for one of those, or for the output itself, which is put together in here too.
+// A temporary file for one of those, or for the output itself, which is assembled here too.
 bool is_temporary_name(std::string_view name, std::string_view output) {
   const std::string_view finished = name.substr(0, name.size() - std::min(name.size(), kTemporarySuffixBytes));
   return is_temporary_name_of(name, output) || (is_finished_name(finished) && is_temporary_name_of(name, finished));
@@ -70,7 +70,7 @@ Error not_ours(const fs::path& path, std::string_view why) {
 
 struct Entries {
   std::vector<fs::path> ours;
-  std::optional<fs::path> foreign;  // The first one that a compile does not make.
+  std::optional<fs::path> foreign;  // The first file that no compile makes.
 };
 
 Result<Entries> list(const fs::path& folder, const fs::path& output) {
@@ -92,7 +92,7 @@ Result<Entries> list(const fs::path& folder, const fs::path& output) {
   return entries;
 }
 
-// Whether a lock is ours: it holds our text, or as much of it as a power cut left, and then nothing else is there yet.
+// Whether a lock is ours: it holds our text, or the part of it that a power cut left, in an otherwise empty folder.
 bool is_our_lock(const fs::path& path, bool is_alone) {
   if (file_starts_with(path, kLockText)) return true;
   const auto text = read_text_file(path, kLockText.size());
@@ -103,7 +103,7 @@ bool is_our_lock(const fs::path& path, bool is_alone) {
   return true;
 }
 
-// In a folder that others may write to, somebody could have laid out work for us that is not ours.
+// In a folder that others may write to, somebody could have planted work that is not ours.
 Status check_owner(const fs::path& folder, const struct stat& info) {
   struct stat parent {};
   const bool is_shared =
@@ -139,7 +139,7 @@ Status WorkFolder::enter() {
       return io_error("{}: cannot be created ({})", folder_.string(), std::strerror(errno));
     }
     struct stat info {};
-    if (::lstat(folder_.c_str(), &info) != 0) continue;  // Whoever worked there has just finished.
+    if (::lstat(folder_.c_str(), &info) != 0) continue;  // Another compile has just finished there.
     if (!S_ISDIR(info.st_mode)) return not_ours(folder_, S_ISLNK(info.st_mode) ? "is a link" : "is not a folder");
     if (!is_new) {
       TANDEM_TRY(check_owner(folder_, info));
@@ -147,11 +147,11 @@ Status WorkFolder::enter() {
       if (entries.foreign) return not_ours(*entries.foreign, "was not made by a compile");
       const fs::path lock = folder_ / kLockName;
       const bool has_lock = std::ranges::find(entries.ours, lock) != entries.ours.end();
-      // An empty one is what is left if the power fails just after it was made.
+      // A power cut just after its creation leaves an empty one.
       const bool is_ours = has_lock ? is_our_lock(lock, entries.ours.size() == 1) : entries.ours.empty();
       if (!is_ours) return not_ours(folder_, "was made by somebody else, or by another version of tandem");
     }
-    if (Status status = take_lock(is_new); !status.ok()) {
+    if (Status status = acquire_lock(is_new); !status.ok()) {
       if (is_new) ::rmdir(folder_.c_str());
       return status;
     }
@@ -160,8 +160,8 @@ Status WorkFolder::enter() {
   return io_error("another compile is writing {}; wait for it or choose another output", output_.string());
 }
 
-// Leaves lock_ at -1 where the folder went away meanwhile.
-Status WorkFolder::take_lock(bool is_new) {
+// Leaves lock_ at -1 if the folder was removed meanwhile.
+Status WorkFolder::acquire_lock(bool is_new) {
   const fs::path path = folder_ / kLockName;
   Status status = open_lock(path, is_new);
   if (status.ok() && lock_ >= 0) status = sign_lock();
@@ -173,7 +173,7 @@ Status WorkFolder::take_lock(bool is_new) {
   return status;
 }
 
-// The text by which the folder is known as ours is on the disk before anything else is in the folder.
+// The text that marks the folder as ours is on the disk before anything else is in the folder.
 Status WorkFolder::sign_lock() {
   struct stat info {};
   if (::fstat(lock_, &info) != 0) {
@@ -227,12 +227,12 @@ WorkFolder::WorkFolder(WorkFolder&& other) noexcept
 
 WorkFolder::~WorkFolder() {
   if (lock_ < 0) return;
-  // A compile that finished nothing leaves nothing to go on from.
+  // A compile that finished nothing leaves nothing to resume.
   if (finished_.empty()) remove();
   if (lock_ >= 0) ::close(lock_);
 }
 
-// A manifest that is absent, broken or of another key means starting anew: all it can save is time.
+// A manifest that is absent, broken or of another key means starting over: it can only save time.
 void WorkFolder::read_manifest() {
   auto text = read_text_file(folder_ / "manifest.json", kManifestLimit);
   if (!text.ok()) return;
@@ -255,7 +255,7 @@ void WorkFolder::read_manifest() {
   }
 }
 
-// With nothing to go on from, all files of an earlier compile only take space; else those that it had not finished do.
+// Removes what an earlier compile left: everything if nothing can be resumed, otherwise its unfinished files.
 bool WorkFolder::remove_leftovers() {
   const auto entries = list(folder_, output_);
   bool all = entries.ok() && !entries->foreign;
@@ -313,13 +313,13 @@ Error WorkFolder::give_up(Error error) {
 
 void WorkFolder::remove() {
   finished_.clear();
-  // The lock says whose folder this is: it goes when all else is gone, on the disk too. Else the next compile would
-  // find files of which it cannot know that they are ours.
+  // The lock marks the folder as ours, so it is removed last, on the disk too. Otherwise the next compile would find
+  // files that it cannot recognize as ours.
   if (remove_leftovers() && sync_folder(folder_).ok()) {
     ::unlink((folder_ / kLockName).c_str());
     ::rmdir(folder_.c_str());
   }
-  // Unlocked last: whoever waits for the lock must not find the folder half gone.
+  // Unlocked last: a waiting compile must not find the folder half removed.
   if (lock_ >= 0) ::close(std::exchange(lock_, -1));
 }
 

@@ -20,10 +20,10 @@ namespace {
 using ir::OpKind;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// A sample does not show the extremes: so much is added to a range that is taken as it was seen, on both sides.
+// Samples do not reach the extremes: an observed range is widened by this share on both sides.
 constexpr float kHeadroom = 0.1f;
-// The score of a masked slot may be anything that its encoding holds; the mask must bring the highest of them to the
-// lowest number of the sum.
+// The score of a masked slot may be anything that its encoding holds; the mask must bring the highest of them down to
+// the lowest value of the sum.
 constexpr float kMaskRoom = 1.05f;
 constexpr int kPlotBins = 48;
 
@@ -44,7 +44,7 @@ class Calibrator {
   }
 
  private:
-  Status tell(size_t op, size_t ops) const {
+  Status report_progress(size_t op, size_t ops) const {
     if (job_.stop && job_.stop()) return cancelled("stopped; the same command goes on where it was");
     if (job_.progress) {
       job_.progress({"calibrating", sample_ * ops + op, job_.samples.size() * ops});
@@ -55,7 +55,7 @@ class Calibrator {
   Status run_sample(const std::vector<int32_t>& tokens) {
     const auto length = static_cast<int64_t>(tokens.size());
     ir::Graph graph = build_graph(job_.plan, {"calibrate", length, length});
-    const StaticForm form;  // All heads together: pieces take the encodings of the whole.
+    const StaticForm form;  // All heads together: parts share the encodings of the whole.
     TANDEM_TRY(run_passes(graph, {job_.plan, job_.recipe, {}, &form}, {}));
     graph_ = graph;
     const StreamingWeights passing(job_.weights, job_.plan);
@@ -64,12 +64,12 @@ class Calibrator {
     const auto program = make_reference_program(
         {std::move(graph)}, weights, pool_,
         [&](const ir::Op& op, const ir::Tensor& output, std::span<const float> values) -> Status {
-          TANDEM_TRY(tell(done++, graph_.ops.size()));
+          TANDEM_TRY(report_progress(done++, graph_.ops.size()));
           observe(op, output, values);
           return ok_status();
         });
     TANDEM_ASSIGN(MethodMemory memory, MethodMemory::allocate(*program));
-    // The cache is empty; the rows see themselves and those before. What is masked is told by its infinity.
+    // The cache is empty; rows see themselves and earlier ones. Masked scores are recognized by their infinity.
     TANDEM_ASSIGN(ir::MethodInputs inputs, ir::MethodInputs::read(graph_));
     for (ir::MaskInput& mask : inputs.masks) mask.values = ir::mask_values(DType::kF32, {});
     ir::fill_inputs(graph_, inputs, {tokens, 0, length > inputs.rope_limit}, memory.bindings(0));
@@ -83,7 +83,7 @@ class Calibrator {
       case OpKind::kSigmoid:
       case OpKind::kRopeTable:
       case OpKind::kAppendRows:
-      case OpKind::kJoinHeads: return;  // Known, or the same as what they are made of.
+      case OpKind::kJoinHeads: return;  // Known, or the same as their inputs.
       case OpKind::kAddMask: {
         RowMaxObserver& rows = masked_.try_emplace(output.name, output.name).first->second;
         const auto width = static_cast<size_t>(output.shape.back());
@@ -127,7 +127,7 @@ class Calibrator {
     observers_.try_emplace(output.name, output.name).first->second.add(values);
   }
 
-  // Every token may come, not only those of the samples.
+  // Any token may occur, not only those of the samples.
   Status scan_embedding() {
     const WeightSource& table = *job_.plan.find_weight("embedding");
     const auto lookup = std::ranges::find(graph_.ops, OpKind::kEmbedding, &ir::Op::kind);
@@ -137,7 +137,7 @@ class Calibrator {
     const int64_t chunk = std::max<int64_t>((int64_t{1} << 20) / table.cols, 1);
     std::vector<float> values;
     for (int64_t row = 0; row < table.rows; row += chunk) {
-      TANDEM_TRY(tell(0, 1));
+      TANDEM_TRY(report_progress(0, 1));
       const int64_t count = std::min(chunk, table.rows - row);
       values.resize(static_cast<size_t>(count * table.cols));
       TANDEM_TRY(job_.weights.read_rows(table.name, row, count, values.data()));
@@ -160,7 +160,7 @@ class Calibrator {
     RangeOptions options;
     options.dtype = dtype;
     options.symmetric = symmetric;
-    // With 256 steps it pays to clip a little; with 65536 it does not.
+    // With 256 steps a little clipping pays off; with 65536 it does not.
     options.method = dtype == DType::kU8 && !job_.method_given ? RangeMethod::kMse : job_.method;
     TANDEM_ASSIGN(Interval range, observer.choose_range(options));
     if (options.method == RangeMethod::kMinMax) {
@@ -193,7 +193,7 @@ class Calibrator {
 
   Result<EncodingTable> make_table() {
     EncodingTable table;
-    std::map<std::string, const ir::Op*> readers;  // Of masked scores: the softmax that knows their factor.
+    std::map<std::string, const ir::Op*> readers;  // By masked scores: the softmax that has their factor.
     for (const ir::Op& op : graph_.ops) {
       if (op.kind == OpKind::kSoftmax) readers[graph_.at(op.inputs[0]).name] = &op;
     }
@@ -204,7 +204,7 @@ class Calibrator {
         TANDEM_TRY(table.set(graph_.at(id).name, std::move(e)));
       }
     }
-    // The layer that needs most decides; in the others the sum saturates.
+    // The layer with the largest need decides; in the others the sum saturates.
     for (const ir::Op& op : graph_.ops) {
       if (op.kind != OpKind::kAddMask) continue;
       const auto range_of = [&](ir::TensorId id) {

@@ -1,6 +1,6 @@
-// Static encodings for an NPU: the float model computes some text, and what its activations looked like decides how
-// they are encoded. Done once, on a graph as long as a sample; names are the same in every method, so prefill and
-// decode take the same encodings.
+// Static encodings for an NPU: the float model runs over some text, and the observed activations decide their
+// encodings. Done once, on a graph as long as a sample; names are the same in every method, so prefill and decode use
+// the same encodings.
 #pragma once
 
 #include <functional>
@@ -30,7 +30,7 @@ struct CalibrationJob {
 
 struct Calibration {
   EncodingTable table;
-  // By tensor name, for plots: how many values were in each of equal parts of the range that was seen.
+  // By tensor name, for plots: histograms over equal bins of the observed range.
   std::map<std::string, std::vector<double>, std::less<>> histograms;
 };
 Result<Calibration> calibrate(const CalibrationJob& job, ThreadPool& pool);

@@ -16,7 +16,7 @@ constexpr uint64_t kTextLimit = uint64_t{1} << 30;
 
 using Samples = std::vector<std::vector<int32_t>>;
 
-// Parts of a long text, spread over all of it.
+// Windows spread evenly over a long text.
 Samples cut(const std::vector<int32_t>& tokens, int64_t samples, int64_t length) {
   Samples parts;
   const auto total = static_cast<int64_t>(tokens.size());
@@ -48,7 +48,7 @@ Result<Samples> from_conversations(const CompileJob& job, const CalibrationOptio
   return samples;
 }
 
-// A short text of our own, as it is and as a conversation where the model has such.
+// Our built-in short text, plain and as a conversation where the model has a chat template.
 Result<Samples> own_samples(const CompileJob& job, int64_t length) {
   Samples samples = {job.sample_tokens(static_cast<size_t>(length))};
   if (!job.tokenizer()) return samples;
@@ -62,7 +62,7 @@ Result<Samples> own_samples(const CompileJob& job, int64_t length) {
       {"user", "Where did they come in the evening?"},
       {"assistant", "They came home."}};
   const auto text = (*chat)->render(talk, false);
-  if (!text.ok()) return samples;  // It has reasons to refuse this conversation.
+  if (!text.ok()) return samples;  // The template may refuse this conversation.
   TANDEM_ASSIGN(std::vector<int32_t> tokens, job.tokenizer()->encode(*text, false));
   if (static_cast<int64_t>(tokens.size()) > length) tokens.resize(static_cast<size_t>(length));
   samples.push_back(std::move(tokens));

@@ -1,4 +1,4 @@
-// The tokens that calibration looks at: a text, conversations, one prompt, or a short text of our own.
+// The calibration samples: a text, conversations, one prompt, or a built-in short text.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@ namespace tandem {
 
 Result<std::vector<std::vector<int32_t>>> read_calibration_samples(const CompileJob& job);
 
-// The first of the options given that say what to calibrate with, and of those that are about static encodings, as
-// messages name them; "" if none was.
+// The first option given that chooses calibration data, or that concerns static encodings, as messages name it; "" if
+// none was given.
 std::string_view calibration_text_field_of(const CalibrationOptions& options);
 std::string_view encodings_field_of(const CalibrationOptions& options);
-// Refuses a text from two places, and all of these options where nothing is calibrated.
+// Refuses two sources of text, and all of these options where nothing is calibrated.
 Status check_calibration(const CalibrationOptions& options, const Recipe& recipe, bool is_calibrated);
 
-// What the encodings depend on, of these options: the contents of files too.
+// The part of these options that the encodings depend on, including the contents of files.
 Result<std::string> calibration_key(const CalibrationOptions& options);
 
 }  // namespace tandem

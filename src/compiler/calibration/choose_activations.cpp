@@ -58,7 +58,7 @@ class Chooser {
   struct Layer {
     std::string input;
     std::vector<float> bias;
-    double signal = 0.0;  // Sum of the squares of what it computed, without its bias.
+    double signal = 0.0;  // Sum of squares of its output, without the bias.
   };
 
   Status stopped() const {
@@ -122,7 +122,7 @@ class Chooser {
     }
   }
 
-  // Adds the squares of what int8 does to each channel.
+  // Adds int8's squared rounding error of each channel.
   void add_rounding(std::span<const float> values, std::vector<double>& squares) {
     const size_t width = squares.size();
     for (size_t at = 0; at < values.size(); at += width) {
@@ -136,8 +136,8 @@ class Chooser {
     }
   }
 
-  // Channels' errors have nothing to do with each other, so the squares of what they add to the output add up: each
-  // counts by the squares of its column. The order of additions does not depend on threads.
+  // The channels' errors are independent, so their squared contributions to the output add up, each weighted by the
+  // squares of its column. The order of additions does not depend on threads.
   Result<double> output_noise(const std::string& name, const std::vector<double>& squares) {
     const WeightSource& source = *job_.plan.find_weight(name);
     const int64_t chunk = std::max<int64_t>(kMeasuredWeights / source.cols, 1);

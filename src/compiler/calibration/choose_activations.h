@@ -1,9 +1,9 @@
-// Which linear layers of a CPU's file take their input in 16 bits, where a recipe leaves that open ("auto").
+// Which linear layers of a CPU's file get int16 activations, where a recipe leaves that open ("auto").
 //
 // A few channels of a large model's activations are many times larger than the others. One scale per token then leaves
-// the others few of int8's 255 codes, and they carry most of what a layer computes. The ratio of an activation to its
-// own rounding error does not show it, since the large channels make that look good; so what counts here is the layer's
-// output: its mean square over some text, by the mean square of what the rounding of its input adds to it.
+// the others few of int8's 255 values, although they carry most of a layer's result. The SQNR of the activation itself
+// does not show it, since the large channels make that look good; so the criterion here is the layer's output: its mean
+// square over some text, divided by the mean square of the error that rounding its input adds to it.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace tandem {
 
-// Layers whose output keeps less than this with int8 get 16 bits. docs/quantization.md has the figures behind it.
+// Layers whose output SQNR with int8 is below this get int16. docs/quantization.md has the measurements behind it.
 inline constexpr double kLeastOutputSqnrDb = 30.0;
 
 // Whether the recipe leaves the activations of any layer of the model open.
@@ -32,7 +32,7 @@ struct ActivationJob {
 };
 
 struct ActivationChoice {
-  Recipe recipe;  // With nothing left open: rules name the layers with 16 bits.
+  Recipe recipe;  // With nothing left open: rules name the layers with int16 activations.
   struct Layer {
     std::string name;
     double sqnr_db = 0.0;  // Of the output, with int8; infinity if nothing is lost.

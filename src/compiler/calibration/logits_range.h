@@ -1,4 +1,4 @@
-// The range of a model's logits, for methods that give them as integers.
+// The range of a model's logits, for methods that output them as integers.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-// Runs the float reference over `tokens` and gives an encoding that holds what it saw, with room to spare: a quarter
-// of the range on both sides, because a short sample does not show the extremes. Logits beyond saturate.
+// Runs the float reference over `tokens` and returns an encoding for the observed range with a margin of a quarter of
+// it on both sides, because a short sample does not reach the extremes. Logits beyond saturate.
 Result<ir::Encoding> find_logits_encoding(const ModelPlan& plan, const WeightProvider& weights,
                                           const std::vector<int32_t>& tokens, DType dtype, ThreadPool& pool);
 

@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-// All forms give the same numbers; which one is fast depends on the chip and on the tokens of a call
+// All forms compute the same values; which one is fast depends on the chip and on the tokens of a call
 // (docs/performance.md). Methods that share a cache all have it whole, or all by KV head.
 struct AttentionForm {
   enum class Heads : uint8_t {
@@ -20,7 +20,8 @@ struct AttentionForm {
     kPerQueryHead,  // SHA: one for each query head.
   };
   Heads heads = Heads::kTogether;
-  // Cache and own rows are multiplied apart, and the results joined. Else the rows are copied behind the cache first.
+  // Cache and own rows are multiplied separately, and the results joined. Otherwise the rows are first appended to the
+  // cache.
   bool keys_apart = false;
   bool values_apart = false;
 
@@ -39,7 +40,7 @@ struct AttentionForms {
   bool operator==(const AttentionForms&) const = default;
 };
 
-// "mha", "gqa" or "sha", with "+k" or "+v" behind it where keys or values are multiplied apart: "gqa+kv".
+// "mha", "gqa" or "sha", followed by "+k" or "+v" where keys or values are multiplied separately: "gqa+kv".
 std::string attention_form_name(const AttentionForm& form);
 Result<AttentionForm> parse_attention_form(std::string_view name);
 std::vector<AttentionForm> all_attention_forms();

@@ -13,9 +13,9 @@ using ir::PurposeKind;
 using ir::TensorId;
 using Heads = AttentionForm::Heads;
 
-// What a tensor is called. A piece of a tensor is named after the whole one, with '@' and the piece behind it
-// ("layers.3.attention.scores@2.cache"), and takes the whole tensor's encoding (Tensor::part_of). Caches and new rows
-// of one KV head are inputs and outputs, and have names as such: "k_cache.3.2" and "k_new.3.2".
+// The name of a tensor. A part of a tensor has the whole one's name, followed by '@' and the part
+// ("layers.3.attention.scores@2.cache"), and shares the whole tensor's encoding (Tensor::part_of). Caches and new rows
+// of one KV head are inputs and outputs, with names of their own: "k_cache.3.2" and "k_new.3.2".
 struct Label {
   std::string whole;
   std::string piece = {};  // "@2.cache"
@@ -83,7 +83,7 @@ class Expander {
   // All keys or values that the call can see, of one KV head or of all.
   struct KvRows {
     TensorId cache = -1;
-    TensorId added = -1;  // The call's own, which are also an output.
+    TensorId added = -1;  // The call's own rows, which are also an output.
     TensorId all = -1;    // Both in one tensor, where they are multiplied together.
   };
   // Some query heads and the keys and values that they see.
@@ -93,7 +93,7 @@ class Expander {
     KvRows k, v;
   };
 
-  // Of the layer that is being expanded.
+  // For the layer that is being expanded.
   Label label(std::string_view part, const std::string& piece = {}) const {
     return {str_format("layers.{}.attention.{}", layer_, part), piece};
   }
@@ -117,8 +117,8 @@ class Expander {
     return add(OpKind::kSlice, {whole}, label, std::move(shape), attributes);
   }
 
-  // The columns of one head of `id`. Norms and rotations of heads are done head by head, on the columns of what they
-  // read; projections stay whole, so that all methods multiply with the same matrices.
+  // The columns of one head of `id`. Norms and rotations are split by head, on the columns of their inputs; projections
+  // stay whole, so that all methods multiply with the same matrices.
   TensorId head_of(TensorId id, int64_t head, int64_t size) {
     if (const auto it = heads_.find({id, head}); it != heads_.end()) return it->second;
     const Label label = Label{graph_.at(id).name}.part(std::to_string(head));
@@ -147,7 +147,7 @@ class Expander {
     if (form_.heads == Heads::kTogether) return split_heads(rows, {all_heads}, size);
     const Label one_head = {str_format("{}.{}", all_heads, head)};
     if (form_.heads == Heads::kPerQueryHead) return split_heads(head_of(rows, head, size), one_head, size);
-    // One change of encoding for all heads, then their slices.
+    // One requantization for all heads, then their slices.
     if (!whole_rows_.contains(cache)) {
       const TensorId whole = split_heads(rows, Label{all_heads}.part("all"), size);
       graph_.at(whole).purpose = rows_purpose(cache, PurposeKind::kNewKeys, PurposeKind::kNewValues, -1);
@@ -156,7 +156,7 @@ class Expander {
     return slice(whole_rows_[cache], 0, head, 1, one_head);
   }
 
-  // What holds rows of the keys, or of the values, that `cache` is for.
+  // The purpose of tensors that hold rows of the keys, or of the values, of `cache`.
   ir::Purpose rows_purpose(TensorId cache, PurposeKind keys, PurposeKind values, int64_t head) const {
     return {.kind = ir::is_keys(graph_.at(cache).purpose) ? keys : values,
             .layer = layer_,
@@ -178,7 +178,7 @@ class Expander {
       state.shape[0] = 1;
       state.purpose.kv_head = static_cast<int32_t>(kv_head);
       rows.cache = graph_.add(std::move(state));
-      graph_.at(cache).role = ir::TensorRole::kActivation;  // Nobody reads it any more, and it goes.
+      graph_.at(cache).role = ir::TensorRole::kActivation;  // Unused from here on, so it is removed.
     }
     rows.added = new_rows(cache, head, str_format("{}_new.{}", letter, layer_), size);
     graph_.at(rows.added).role = ir::TensorRole::kOutput;
@@ -288,7 +288,7 @@ class Expander {
     graph_.ops.push_back({OpKind::kConcat, std::move(parts), op.outputs, {}});
   }
 
-  // What computed the heads all together may be read by nobody now.
+  // The ops that computed all heads together may have no readers now.
   void remove_unread_ops() {
     for (bool again = true; again;) {
       std::vector<bool> read(graph_.tensors.size(), false);

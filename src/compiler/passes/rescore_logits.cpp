@@ -16,13 +16,13 @@ ir::Op* writer_of(ir::Graph& graph, ir::TensorId id) {
 
 Status rescore_logits(ir::Graph& graph, const PassContext& context) {
   const int64_t candidates = context.recipe.rescore.value_or(0);
-  // Calibration sees the logits of the float model.
+  // Calibration observes the logits of the float model.
   if (candidates == 0 || context.form->numbers != StaticForm::Numbers::kEncoded) return ok_status();
   const auto logits = graph.find(ir::PurposeKind::kLogits), table = graph.find(ir::PurposeKind::kEmbedding);
   if (!logits || !table) return internal_error("the graph has no logits, or no embedding to rescore them with");
   ir::Op rescore = {ir::OpKind::kRescore, {}, {*logits}, {.on_host = true, .candidates = candidates}};
   rescore.attributes.candidates = std::min(candidates, graph.at(*logits).shape[1]);
-  // From the logits back to the head: what follows its product, the CPU does to the candidates.
+  // From the logits back to the LM head: the CPU applies the ops that follow its product to the candidates.
   ir::Op* op = writer_of(graph, *logits);
   for (; op != nullptr && op->kind != ir::OpKind::kLinear; op = writer_of(graph, op->inputs[0])) {
     if (op->kind == ir::OpKind::kScale) {

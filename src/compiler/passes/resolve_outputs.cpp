@@ -2,7 +2,7 @@
 
 namespace tandem {
 Status resolve_outputs(ir::Graph& graph, const PassContext& context) {
-  // What the conversion would have done, every op of a fixed graph does: it rounds to what its output can hold.
+  // No conversion is needed: every op of a fixed graph rounds to its output's dtype and encoding.
   for (size_t i = 0; i < graph.ops.size(); ++i) {
     if (graph.ops[i].kind != ir::OpKind::kConvert) continue;
     const ir::TensorId from = graph.ops[i].inputs[0], to = graph.ops[i].outputs[0];

@@ -19,7 +19,7 @@ Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallba
       {"set_io_dtypes", set_io_dtypes},
       {"fuse_gated_activation", fuse_gated_activation},
   };
-  // Formats and encodings come together at the end: integer weights want inputs that have encodings.
+  // Formats and encodings are set together at the end: integer weights need inputs with encodings.
   static constexpr Pass kStatic[] = {
       {"split_bias", split_bias},
       {"expand_silu", expand_silu},

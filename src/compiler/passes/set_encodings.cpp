@@ -7,8 +7,8 @@ namespace {
 
 bool is_kv(const ir::Tensor& tensor) { return ir::is_keys(tensor.purpose) || ir::is_values(tensor.purpose); }
 
-// Whose entry of the table a tensor takes. A cache has that of the rows that are written to it, and all heads of a
-// layer have one; all masks are one. Pieces of a tensor have the whole tensor's.
+// The name of a tensor's entry in the table. A cache shares that of the rows written to it, and all heads of a layer
+// share one; so do all masks. Parts of a tensor use the whole tensor's.
 std::string table_name(const ir::Tensor& tensor) {
   const ir::Purpose& purpose = tensor.purpose;
   if (ir::is_mask(purpose)) return "mask";
@@ -19,7 +19,7 @@ std::string table_name(const ir::Tensor& tensor) {
   return tensor.part_of.empty() ? tensor.name : tensor.part_of;
 }
 
-// Encodings may come from a file that somebody made for another compile, or by hand.
+// Encodings may come from a file made for another compile, or by hand.
 Status check_encoding(const ir::Tensor& tensor, std::string_view name, const TensorEncoding& e, KvFormat kv) {
   if (!is_kv(tensor) && e.dtype != DType::kU16) {
     return invalid_argument("the encodings have \"{}\" in {}, and all but keys and values are u16", name,
@@ -29,7 +29,7 @@ Status check_encoding(const ir::Tensor& tensor, std::string_view name, const Ten
     return invalid_argument("the encodings have keys and values (\"{}\") in {}, not {}; use `kv` {}, or calibrate anew",
                             name, dtype_name(e.dtype), kv_format_name(kv), dtype_name(e.dtype));
   }
-  // The NPU's product of 16-bit with 8-bit numbers is exact around the middle only.
+  // The NPU's product of 16-bit with 8-bit numbers is exact only with the zero point in the middle.
   if (e.dtype == DType::kU8 && e.encoding.zero_point != 128) {
     return invalid_argument("the encodings have \"{}\" around {}, and keys and values in u8 need 128; calibrate anew",
                             name, e.encoding.zero_point);

@@ -4,8 +4,8 @@
 namespace tandem {
 namespace {
 
-// What the lowest number of an integer mask would add to a score. Back ends take it for -infinity where they can; one
-// that adds it as it is needs it to drown any real difference of scores and still leave fine steps near 0.
+// What the lowest value of an integer mask adds to a score. Back ends treat it as -infinity where they can; for one
+// that adds it as it is, it must exceed any real difference of scores and still leave fine steps near 0.
 constexpr float kMaskDepth = 100.0f;
 
 }  // namespace

@@ -6,9 +6,9 @@
 namespace tandem {
 namespace {
 
-// Going back by so many tokens needs no computing anew (stop strings, a prompt that ends differently).
+// Rewinding by up to this many tokens needs no recomputation (stop strings, a prompt that ends differently).
 constexpr int64_t kTokensToGoBack = 64;
-// Kernels take slots in tiles. With whole tiles, and one to spare, sums have the same order as in a cache that keeps
+// Kernels process slots in tiles. With whole tiles, and one to spare, sums have the same order as in a cache that keeps
 // all positions, and so the same bits, whatever the methods' lengths.
 constexpr int64_t kTile = kWeightRun;
 
