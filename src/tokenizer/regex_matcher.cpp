@@ -86,34 +86,34 @@ inline RegexMachine::Step RegexMachine::push(const Frame& frame) {
 }
 
 // Of FirstBytes and Branches.
-inline size_t RegexMachine::next_bit(size_t place) const {
-  return place < text_.size() ? static_cast<uint8_t>(text_[place]) : kEndOfTextBit;
+inline size_t RegexMachine::next_bit(size_t position) const {
+  return position < text_.size() ? static_cast<uint8_t>(text_[position]) : kEndOfTextBit;
 }
 
-size_t RegexMachine::step_back(size_t place) const {
-  do --place;
-  while (place > 0 && (static_cast<uint8_t>(text_[place]) & 0xc0) == 0x80);
-  return place;
+size_t RegexMachine::step_back(size_t position) const {
+  do --position;
+  while (position > 0 && (static_cast<uint8_t>(text_[position]) & 0xc0) == 0x80);
+  return position;
 }
 
-bool RegexMachine::take(const ClassSet& set, size_t& place) const {
-  if (place >= text_.size()) return false;
-  const auto byte = static_cast<uint8_t>(text_[place]);
+bool RegexMachine::take(const ClassSet& set, size_t& position) const {
+  if (position >= text_.size()) return false;
+  const auto byte = static_cast<uint8_t>(text_[position]);
   if (byte < 0x80) {
     if (!set[program_.classes.of_ascii(byte)]) return false;
-    ++place;
+    ++position;
     return true;
   }
-  const Utf8Sequence sequence = next_valid_utf8(text_.substr(place));
+  const Utf8Sequence sequence = next_valid_utf8(text_.substr(position));
   if (!set[program_.classes.of(sequence.code_point)]) return false;
-  place += sequence.length;
+  position += sequence.length;
   return true;
 }
 
-uint32_t RegexMachine::take_run(const ClassSet& set, uint32_t most, size_t& place) const {
+uint32_t RegexMachine::take_run(const ClassSet& set, uint32_t most, size_t& position) const {
   const char* const text = text_.data();
   const size_t size = text_.size();
-  size_t at = place;
+  size_t at = position;
   uint32_t count = 0;
   for (; count < most && at < size; ++count) {
     const auto byte = static_cast<uint8_t>(text[at]);
@@ -126,25 +126,25 @@ uint32_t RegexMachine::take_run(const ClassSet& set, uint32_t most, size_t& plac
       at += sequence.length;
     }
   }
-  place = at;
+  position = at;
   return count;
 }
 
-bool RegexMachine::holds(RegexAssertion assertion, size_t place) const {
+bool RegexMachine::holds(RegexAssertion assertion, size_t position) const {
   switch (assertion) {
-    case RegexAssertion::kTextBegin: return place == 0;
-    case RegexAssertion::kTextEnd: return place == text_.size();
-    case RegexAssertion::kLineBegin: return place == 0 || (text_[place - 1] == '\n' && place < text_.size());
-    case RegexAssertion::kLineEnd: return place == text_.size() || text_[place] == '\n';
+    case RegexAssertion::kTextBegin: return position == 0;
+    case RegexAssertion::kTextEnd: return position == text_.size();
+    case RegexAssertion::kLineBegin: return position == 0 || (text_[position - 1] == '\n' && position < text_.size());
+    case RegexAssertion::kLineEnd: return position == text_.size() || text_[position] == '\n';
   }
   return false;
 }
 
 void RegexMachine::set_failed(uint32_t at, size_t from, size_t to) {
-  for (size_t place = from; place <= to; ++place) failed_[cell(at, place)] = true;
+  for (size_t position = from; position <= to; ++position) failed_[cell(at, position)] = true;
 }
 
-// A condition holds: so it does from each place on the way.
+// A condition holds, so it holds from each position on the way.
 void RegexMachine::set_succeeded(const Run& run) {
   for (size_t i = run.base; i < frames_.size(); ++i) {
     const Frame& frame = frames_[i];
@@ -152,30 +152,30 @@ void RegexMachine::set_succeeded(const Run& run) {
     const bool is_repeat = !is_choice && frame.undo != Undo::kGoTo && frame.undo != Undo::kSlot;
     if (!is_choice && !(is_repeat && is_remembered(frame.at))) continue;
     const size_t from = is_choice ? frame.high : frame.low;
-    for (size_t place = from; place <= frame.high; ++place) succeeded_[cell(frame.at, place)] = true;
+    for (size_t position = from; position <= frame.high; ++position) succeeded_[cell(frame.at, position)] = true;
   }
 }
 
 // What is remembered of going on from here; kGoOn: nothing.
-RegexMachine::Step RegexMachine::known(const Run& run, uint32_t at, size_t place) const {
-  if (failed_[cell(at, place)]) return Step::kFail;
-  return run.is_condition && succeeded_[cell(at, place)] ? Step::kMatch : Step::kGoOn;
+RegexMachine::Step RegexMachine::known(const Run& run, uint32_t at, size_t position) const {
+  if (failed_[cell(at, position)]) return Step::kFail;
+  return run.is_condition && succeeded_[cell(at, position)] ? Step::kMatch : Step::kGoOn;
 }
 
 template <bool kCareful>
-RegexMachine::Step RegexMachine::split(const Run& run, uint32_t& at, size_t place) {
+RegexMachine::Step RegexMachine::split(const Run& run, uint32_t& at, size_t position) {
   if (kCareful) {
-    if (const Step step = known(run, at, place); step != Step::kGoOn) return step;
-    if (push({Undo::kFailed, at, 0, place, 0}) != Step::kGoOn) return Step::kOutOfSteps;
+    if (const Step step = known(run, at, position); step != Step::kGoOn) return step;
+    if (push({Undo::kFailed, at, 0, position, 0}) != Step::kGoOn) return Step::kOutOfSteps;
   }
-  const size_t bit = next_bit(place);
+  const size_t bit = next_bit(position);
   const uint32_t to = program_.branches[program_.code[at].branches][bit];
   const RegexInstruction& i = program_.code[to];
   at = to;
   if (i.op != Op::kSplit) return Step::kGoOn;
   if (!program_.firsts[i.first_x][bit]) return Step::kGoOn;  // A split further up; it is next.
   if (program_.firsts[i.first_y][bit]) {
-    if (push({Undo::kGoTo, i.y, 0, place, 0}) != Step::kGoOn) return Step::kOutOfSteps;
+    if (push({Undo::kGoTo, i.y, 0, position, 0}) != Step::kGoOn) return Step::kOutOfSteps;
   }
   at = i.x;
   return Step::kGoOn;
@@ -183,73 +183,73 @@ RegexMachine::Step RegexMachine::split(const Run& run, uint32_t& at, size_t plac
 
 // Takes as many as it may, or as few. How it can be changed later goes into a frame.
 template <bool kCareful>
-RegexMachine::Step RegexMachine::repeat(const Run& run, uint32_t at, size_t& place) {
+RegexMachine::Step RegexMachine::repeat(const Run& run, uint32_t at, size_t& position) {
   const RegexInstruction& i = program_.code[at];
   const ClassSet& set = program_.sets[i.set];
   const bool is_lazy = i.mode == RepeatMode::kLazy;
   const bool is_possessive = i.mode == RepeatMode::kPossessive;
-  const size_t begin = place;
-  // Without an upper bound, how it goes on depends on the place alone, once it has taken the fewest.
+  const size_t begin = position;
+  // Without an upper bound, the continuation depends on the position alone, once the minimum has been taken.
   const bool remembers = kCareful && is_remembered(at);
   if (kCareful && !remembers) {
     if (const Step step = known(run, at, begin); step != Step::kGoOn) return step;
     if (push({Undo::kFailed, at, 0, begin, 0}) != Step::kGoOn) return Step::kOutOfSteps;
   }
-  uint32_t count = take_run(set, i.min, place);
-  const size_t low = place;
-  Step step = count < i.min ? Step::kFail : remembers ? known(run, at, place) : Step::kGoOn;
-  if (step == Step::kGoOn && !is_lazy && !remembers) count += take_run(set, i.max - count, place);
-  while (remembers && step == Step::kGoOn && !is_lazy && take(set, place)) {
+  uint32_t count = take_run(set, i.min, position);
+  const size_t low = position;
+  Step step = count < i.min ? Step::kFail : remembers ? known(run, at, position) : Step::kGoOn;
+  if (step == Step::kGoOn && !is_lazy && !remembers) count += take_run(set, i.max - count, position);
+  while (remembers && step == Step::kGoOn && !is_lazy && take(set, position)) {
     ++count;
-    step = known(run, at, place);
+    step = known(run, at, position);
   }
-  if (!spend(place - begin)) return Step::kOutOfSteps;
-  if (step == Step::kFail && (count <= i.min || place == low)) return Step::kFail;
+  if (!spend(position - begin)) return Step::kOutOfSteps;
+  if (step == Step::kFail && (count <= i.min || position == low)) return Step::kFail;
   if (step == Step::kFail) {
     if (is_possessive) {
-      set_failed(at, low, place);
+      set_failed(at, low, position);
       return Step::kFail;
     }
-    place = step_back(place);  // From the next place on it is known to fail.
+    position = step_back(position);  // From the next position on it is known to fail.
     step = Step::kGoOn;
   }
-  bool gives_back = !is_possessive && place > low && !i.ends_match;
+  bool gives_back = !is_possessive && position > low && !i.ends_match;
   // "X?": the only other way is seen at once.
   if (gives_back && i.max == 1) gives_back = program_.firsts[i.first_x][next_bit(low)];
   const bool needs_frame = remembers || is_lazy || gives_back;
   if (!needs_frame) return step;
   const Undo undo = is_lazy ? Undo::kLazy : is_possessive ? Undo::kPossessive : Undo::kGreedy;
   const uint32_t left = i.max == kUnbounded ? kUnbounded : i.max - count;
-  const Step pushed = push({undo, at, low, place, left});
+  const Step pushed = push({undo, at, low, position, left});
   return pushed == Step::kGoOn ? step : pushed;
 }
 
 template <bool kCareful>
-RegexMachine::Step RegexMachine::take_one_more(const Run& run, Frame& frame, size_t& place) {
+RegexMachine::Step RegexMachine::take_one_more(const Run& run, Frame& frame, size_t& position) {
   const RegexInstruction& i = program_.code[frame.at];
   const bool remembers = kCareful && is_remembered(frame.at);
-  place = frame.high;
-  Step step = frame.left > 0 && take(program_.sets[i.set], place) ? Step::kGoOn : Step::kFail;
-  if (step == Step::kGoOn && remembers) step = known(run, frame.at, place);
+  position = frame.high;
+  Step step = frame.left > 0 && take(program_.sets[i.set], position) ? Step::kGoOn : Step::kFail;
+  if (step == Step::kGoOn && remembers) step = known(run, frame.at, position);
   if (step == Step::kFail) {
     if (remembers) set_failed(frame.at, frame.low, frame.high);
     return step;
   }
-  frame.high = place;
+  frame.high = position;
   if (frame.left != kUnbounded) --frame.left;
   return step;
 }
 
 // Undoes choices until there is one that can be made differently.
 template <bool kCareful>
-RegexMachine::Step RegexMachine::go_back(const Run& run, uint32_t& at, size_t& place) {
+RegexMachine::Step RegexMachine::go_back(const Run& run, uint32_t& at, size_t& position) {
   while (frames_.size() > run.base) {
     if (!spend(1)) return Step::kOutOfSteps;
     Frame& frame = frames_.back();
     switch (frame.undo) {
       case Undo::kGoTo:
         at = frame.at;
-        place = frame.high;
+        position = frame.high;
         frames_.pop_back();
         return Step::kGoOn;
       case Undo::kGreedy: {
@@ -258,14 +258,14 @@ RegexMachine::Step RegexMachine::go_back(const Run& run, uint32_t& at, size_t& p
         if (frame.high == frame.low) break;
         frame.high = step_back(frame.high);
         at = frame.at + 1;
-        place = frame.high;
-        if (!program_.firsts[program_.code[frame.at].first_x][next_bit(place)]) continue;
+        position = frame.high;
+        if (!program_.firsts[program_.code[frame.at].first_x][next_bit(position)]) continue;
         if (frame.high == frame.low && !remembers) frames_.pop_back();
         return Step::kGoOn;
       }
       case Undo::kLazy: {
         at = frame.at + 1;
-        const Step step = take_one_more<kCareful>(run, frame, place);
+        const Step step = take_one_more<kCareful>(run, frame, position);
         if (step != Step::kFail) return step;
         break;
       }
@@ -279,25 +279,25 @@ RegexMachine::Step RegexMachine::go_back(const Run& run, uint32_t& at, size_t& p
 }
 
 template <bool kCareful>
-RegexMachine::Step RegexMachine::look(uint32_t at, size_t place) {
+RegexMachine::Step RegexMachine::look(uint32_t at, size_t position) {
   const RegexInstruction& i = program_.code[at];
   const Run as_condition{0, true};
-  Step step = kCareful ? known(as_condition, at, place) : Step::kGoOn;
+  Step step = kCareful ? known(as_condition, at, position) : Step::kGoOn;
   if (step == Step::kGoOn) {
-    size_t begin = place;
+    size_t begin = position;
     uint32_t behind = i.behind ? i.min : 0;
     for (; behind > 0 && begin > 0; --behind) begin = step_back(begin);
-    if (!spend(place - begin)) return Step::kOutOfSteps;
+    if (!spend(position - begin)) return Step::kOutOfSteps;
     size_t end = 0;
     step = behind > 0 ? Step::kFail : run<kCareful>(at + 1, begin, true, end);
     if (step == Step::kOutOfSteps) return step;
-    if (kCareful) (step == Step::kMatch ? succeeded_ : failed_)[cell(at, place)] = true;
+    if (kCareful) (step == Step::kMatch ? succeeded_ : failed_)[cell(at, position)] = true;
   }
   return (step == Step::kMatch) != i.negated ? Step::kGoOn : Step::kFail;
 }
 
 template <bool kCareful>
-RegexMachine::Step RegexMachine::run(uint32_t at, size_t place, bool is_condition, size_t& end) {
+RegexMachine::Step RegexMachine::run(uint32_t at, size_t position, bool is_condition, size_t& end) {
   const Run run{frames_.size(), is_condition};
   while (true) {
     if (!spend(1)) return Step::kOutOfSteps;
@@ -305,39 +305,39 @@ RegexMachine::Step RegexMachine::run(uint32_t at, size_t place, bool is_conditio
     Step step = Step::kGoOn;
     switch (i.op) {
       case Op::kSet:
-        step = take(program_.sets[i.set], place) ? Step::kGoOn : Step::kFail;
+        step = take(program_.sets[i.set], position) ? Step::kGoOn : Step::kFail;
         ++at;
         break;
-      case Op::kRepeat: step = repeat<kCareful>(run, at++, place); break;
-      case Op::kSplit: step = split<kCareful>(run, at, place); break;
+      case Op::kRepeat: step = repeat<kCareful>(run, at++, position); break;
+      case Op::kSplit: step = split<kCareful>(run, at, position); break;
       case Op::kJump: at = i.x; break;
       case Op::kAssert:
-        step = holds(i.assertion, place) ? Step::kGoOn : Step::kFail;
+        step = holds(i.assertion, position) ? Step::kGoOn : Step::kFail;
         ++at;
         break;
       case Op::kLook:
-        step = look<kCareful>(at, place);
+        step = look<kCareful>(at, position);
         at = i.x;
         break;
       case Op::kAtomic:
-        step = this->run<kCareful>(at + 1, place, false, place);
+        step = this->run<kCareful>(at + 1, position, false, position);
         if (step == Step::kMatch) step = Step::kGoOn;
         at = i.x;
         break;
       case Op::kEnterLoop:
         step = push({Undo::kSlot, i.x, 0, slots_[i.x], 0});
-        slots_[i.x] = place;
+        slots_[i.x] = position;
         ++at;
         break;
-      case Op::kNextRound: at = slots_[i.x] == place ? at + 1 : i.y; break;
+      case Op::kNextRound: at = slots_[i.x] == position ? at + 1 : i.y; break;
       case Op::kAccept: step = Step::kMatch; break;
     }
-    if (step == Step::kFail) step = go_back<kCareful>(run, at, place);
+    if (step == Step::kFail) step = go_back<kCareful>(run, at, position);
     if (step == Step::kGoOn) continue;
     if (step == Step::kMatch) {
       if (kCareful && is_condition) set_succeeded(run);
       frames_.resize(run.base);
-      end = place;
+      end = position;
     }
     return step;
   }

@@ -1,7 +1,7 @@
 // Runs the program of a regular expression on a text.
 //
 // A backtracking machine. Up to kQuickStepsPerByte steps per byte of the text it keeps no record. From then on it is
-// careful: it remembers of each choice and place of the text whether going on from there failed (or, in a condition,
+// careful: it remembers for each choice and text position whether continuing from there failed (or, in a condition,
 // succeeded), and never goes there again. What follows a choice does not depend on how it was reached, so that holds
 // for all later matches in the text as well. That makes all of them together linear. Not remembered are rounds of loops
 // that can be empty, and the insides of atomic groups when they succeed: such patterns end with the budget.
@@ -35,13 +35,13 @@ class RegexMachine {
     kLazy,        // Take one more.
     kSlot,        // Restore a slot.
     kFailed,      // Remember that it failed from here.
-    kPossessive,  // The same of all places of a repeat.
+    kPossessive,  // The same of all positions of a repeat.
   };
   struct Frame {
     Undo undo;
     uint32_t at;    // An instruction, or a slot.
     size_t low;     // Repeats: where the fewest end.
-    size_t high;    // The place; repeats: where it ends now; kSlot: what was there.
+    size_t high;    // The position; repeats: where it ends now; kSlot: what was there.
     uint32_t left;  // kLazy: how many more it may take.
   };
   // A match in progress: of the pattern, of a condition or of an atomic group.
@@ -52,30 +52,30 @@ class RegexMachine {
 
   Step match_once(size_t begin, size_t& end);
   template <bool kCareful>
-  Step run(uint32_t at, size_t place, bool is_condition, size_t& end);
+  Step run(uint32_t at, size_t position, bool is_condition, size_t& end);
   template <bool kCareful>
-  Step split(const Run& run, uint32_t& at, size_t place);
+  Step split(const Run& run, uint32_t& at, size_t position);
   template <bool kCareful>
-  Step repeat(const Run& run, uint32_t at, size_t& place);
+  Step repeat(const Run& run, uint32_t at, size_t& position);
   template <bool kCareful>
-  Step look(uint32_t at, size_t place);
+  Step look(uint32_t at, size_t position);
   template <bool kCareful>
-  Step go_back(const Run& run, uint32_t& at, size_t& place);
+  Step go_back(const Run& run, uint32_t& at, size_t& position);
   template <bool kCareful>
-  Step take_one_more(const Run& run, Frame& frame, size_t& place);
-  Step known(const Run& run, uint32_t at, size_t place) const;
+  Step take_one_more(const Run& run, Frame& frame, size_t& position);
+  Step known(const Run& run, uint32_t at, size_t position) const;
 
-  bool holds(RegexAssertion assertion, size_t place) const;
-  size_t next_bit(size_t place) const;
-  size_t step_back(size_t place) const;
-  bool take(const ClassSet& set, size_t& place) const;
-  uint32_t take_run(const ClassSet& set, uint32_t most, size_t& place) const;
+  bool holds(RegexAssertion assertion, size_t position) const;
+  size_t next_bit(size_t position) const;
+  size_t step_back(size_t position) const;
+  bool take(const ClassSet& set, size_t& position) const;
+  uint32_t take_run(const ClassSet& set, uint32_t most, size_t& position) const;
   bool spend(uint64_t steps);
   Step push(const Frame& frame);
   bool is_remembered(uint32_t at) const { return program_.code[at].max == kUnbounded; }
 
   bool start_remembering();
-  size_t cell(uint32_t at, size_t place) const { return memory_index_[at] * (text_.size() + 1) + place; }
+  size_t cell(uint32_t at, size_t position) const { return memory_index_[at] * (text_.size() + 1) + position; }
   void set_failed(uint32_t at, size_t from, size_t to);
   void set_succeeded(const Run& run);
 

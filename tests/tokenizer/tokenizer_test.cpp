@@ -1,4 +1,4 @@
-// The tokenizer's borders: bad files, bad bytes, long words, threads, look-ups.
+// The tokenizer's edge cases: bad files, bad bytes, long words, threads, lookups.
 #include "tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>

@@ -20,10 +20,10 @@ constexpr size_t kMaxTransitions = 1 << 14;
 constexpr size_t kMaxSteps = 1 << 20;
 
 // An instruction, and of a repeat how many it has taken. The highest bit: what it takes is wanted, not where it goes.
-constexpr uint32_t kPlaceBits = 14;
+constexpr uint32_t kCounterBits = 14;
 constexpr uint32_t kTakeBit = 0x80000000u;
-constexpr uint32_t kMaxTaken = (1u << (31 - kPlaceBits)) - 1;
-static_assert(kMaxRegexInstructions <= 1u << kPlaceBits);
+constexpr uint32_t kMaxTaken = (1u << (31 - kCounterBits)) - 1;
+static_assert(kMaxRegexInstructions <= 1u << kCounterBits);
 
 enum class Answer : uint8_t { kNo, kYes, kUnknown };
 
@@ -76,8 +76,8 @@ class DfaBuilder {
     return at;
   }
 
-  static uint32_t place(uint32_t item) { return item & ((1u << kPlaceBits) - 1); }
-  static uint32_t taken(uint32_t item) { return (item & ~kTakeBit) >> kPlaceBits; }
+  static uint32_t program_counter(uint32_t item) { return item & ((1u << kCounterBits) - 1); }
+  static uint32_t taken(uint32_t item) { return (item & ~kTakeBit) >> kCounterBits; }
 
   bool is_in(uint32_t set, uint32_t char_class) const {
     return char_class < classes_ && program_.sets[set][char_class];
@@ -109,7 +109,7 @@ class DfaBuilder {
       const uint32_t item = waiting.back();
       waiting.pop_back();
       if (!seen.emplace(item, true).second) continue;
-      const uint32_t at = place(item);
+      const uint32_t at = program_counter(item);
       const RegexInstruction& i = program_.code[at];
       switch (i.op) {
         case Op::kSet:
@@ -149,13 +149,13 @@ class DfaBuilder {
     // Without an upper bound, all numbers from the least on are the same.
     const uint32_t most = i.max == kUnbounded ? i.min : i.max;
     if (most > kMaxTaken) return false;
-    const uint32_t again = place(item) | (std::min(count + 1, most) << kPlaceBits);
+    const uint32_t again = program_counter(item) | (std::min(count + 1, most) << kCounterBits);
     const bool is_take = (item & kTakeBit) != 0;
     if (takes && (is_take || i.mode != RepeatMode::kLazy)) take(again);
     if (is_take) return true;
     if (takes && i.mode == RepeatMode::kLazy) waiting.push_back(item | kTakeBit);
     // An unbounded repeat takes with any number from the least on, and so does its first step.
-    if (goes_on) waiting.push_back(place(item) + 1);
+    if (goes_on) waiting.push_back(program_counter(item) + 1);
     return true;
   }
 
