@@ -104,7 +104,7 @@ void summarize(const Options& o, const std::string& recipe, const CompileReport&
        8.0 * static_cast<double>(report.weight_bytes) / static_cast<double>(report.parameters), recipe,
        kv_format_name(report.kv), report.context);
   note("  methods {}{}", methods, report.one_weight_set ? ", one set of weights" : "");
-  if (report.rescored > 0) note("  head in 4 bits; the CPU computes the {} largest logits again", report.rescored);
+  if (report.rescored > 0) note("  LM head in 4 bits; the CPU recomputes the {} largest logits", report.rescored);
   if (!report.graphs.empty()) {
     note("  {}{}", report.graphs,
          report.variants_compiled > 0 ? str_format("; the fastest of {} variants", report.variants_compiled) : "");

@@ -24,7 +24,7 @@ struct Options {
   bool dump_ir = false;
 };
 
-const char* mode_of(const ArtifactHeader& head) { return head.methods.size() > 1 ? "hybrid" : "kv"; }
+const char* mode_of(const ArtifactHeader& header) { return header.methods.size() > 1 ? "hybrid" : "kv"; }
 
 Json io_json(const ir::Graph& graph) {
   Json list = Json::array();

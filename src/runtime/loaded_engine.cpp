@@ -68,17 +68,17 @@ Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const std::filesystem::
 }
 
 Status LoadedEngine::bind(const ProgramMaker& make_program) {
-  const ArtifactHeader& head = artifact_.header();
+  const ArtifactHeader& header = artifact_.header();
   const Log log(options_.log, options_.log_level);
   TANDEM_ASSIGN(program_,
                 make_program ? make_program(artifact_, pool_) : load_methods(artifact_, pool_, options_.backend, log));
-  TANDEM_ASSIGN(table_, MethodTable::read(*program_, head.model.vocab_size));
+  TANDEM_ASSIGN(table_, MethodTable::read(*program_, header.model.vocab_size));
   chat_template_error_ = unsupported("the file has no tokenizer, so it cannot chat; give token ids");
-  if (!head.text.has_tokenizer) return ok_status();
-  TANDEM_TRY(artifact_.verify_segment(head.text.tokenizer.segment));
-  TANDEM_ASSIGN(Tokenizer tokenizer, Tokenizer::from_blob(artifact_.bytes(head.text.tokenizer)));
+  if (!header.text.has_tokenizer) return ok_status();
+  TANDEM_TRY(artifact_.verify_segment(header.text.tokenizer.segment));
+  TANDEM_ASSIGN(Tokenizer tokenizer, Tokenizer::from_blob(artifact_.bytes(header.text.tokenizer)));
   tokenizer_ = std::move(tokenizer);
-  const TextInfo& text = head.text;
+  const TextInfo& text = header.text;
   auto chat_template = make_chat_template(
       {text.chat_template, text.tool_template, text.bos_token, text.eos_token, text.special_tokens}, &*tokenizer_);
   if (chat_template.ok()) {

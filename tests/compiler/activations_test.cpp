@@ -68,8 +68,8 @@ TEST(Activations, OnlyLayersThatNeed16BitsGetThem) {
   EXPECT_TRUE(int16_layers(test::compiled({.checkpoint = test::golden_dir("llama2"), .recipe = kAuto})).empty());
 
   // The recipe in the file has it in words, and gives the same file.
-  const std::string settled = Artifact::open(folder / "auto.tdm")->header().recipe;
-  const auto again = compile(outliers, folder / "again.tdm", test::to_options({.recipe = settled}));
+  const std::string resolved = Artifact::open(folder / "auto.tdm")->header().recipe;
+  const auto again = compile(outliers, folder / "again.tdm", test::to_options({.recipe = resolved}));
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_TRUE(test::read_file(folder / "auto.tdm") == test::read_file(folder / "again.tdm"));
 

@@ -143,9 +143,9 @@ TEST_F(CompileErrors, MoreMethodsThanAFileCanHave) {
 
 // Whatever the reader refuses: here a name that is longer than one may be.
 TEST_F(CompileErrors, WhatTheReaderRefusesTheWriterRefusesFirst) {
-  ArtifactHeader head;
-  head.target = head.backend = "cpu";
-  const Status status = check_header(head, {{std::string(600, 'x'), 64}});
+  ArtifactHeader header;
+  header.target = header.backend = "cpu";
+  const Status status = check_header(header, {{std::string(600, 'x'), 64}});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kUnsupported);
   EXPECT_HAS(status.error().message, "600");

@@ -76,12 +76,12 @@ inline NpuFile write_npu_file(const TempFolder& folder, const std::string& name,
 
   const std::string_view binary = "not a binary";
   write_file(folder / "binary", binary);
-  ArtifactHeader head = job.make_header({});
-  head.methods = file.methods;
-  head.shards = {{.name = "layers.0-1", .binary = {0, 0, binary.size()}, .checksum = 0, .graphs = {}}};
+  ArtifactHeader header = job.make_header({});
+  header.methods = file.methods;
+  header.shards = {{.name = "layers.0-1", .binary = {0, 0, binary.size()}, .checksum = 0, .graphs = {}}};
   const std::span bytes(reinterpret_cast<const uint8_t*>(binary.data()), binary.size());
   const Status status =
-      write_artifact(file.path, std::move(head), {{"shard", folder / "binary", hash_bytes(bytes)}}, {});
+      write_artifact(file.path, std::move(header), {{"shard", folder / "binary", hash_bytes(bytes)}}, {});
   EXPECT_TRUE(status.ok()) << status.error().message;
   return file;
 }

@@ -26,7 +26,7 @@ fs::path demo_copy(const TempFolder& folder) {
   return folder / "demo.tdm";
 }
 
-std::vector<int32_t> tell(Engine& engine) {
+std::vector<int32_t> story(Engine& engine) {
   const auto result = test::new_session(engine)->generate_chat(kStory, {}, {});
   EXPECT_TRUE(result.ok()) << result.error().message;
   return result->tokens;
@@ -42,7 +42,7 @@ TEST(ChangedFile, EveryCallSaysSo) {
   const TempFolder folder;
   const auto engine = test::load_engine(demo_copy(folder));
   const auto session = test::new_session(*engine), fresh = test::new_session(*engine);
-  const std::vector<int32_t> wanted = tell(*engine);
+  const std::vector<int32_t> wanted = story(*engine);
   ASSERT_TRUE(session->score(std::vector<int32_t>{5, 6, 7}, {}).ok());
   fs::resize_file(folder / "demo.tdm", 5000);
   EXPECT_TRUE(says_so(engine->encode("a fox", false).error()));
@@ -56,7 +56,7 @@ TEST(ChangedFile, EveryCallSaysSo) {
   }
   // What the file itself says is another sentence; and once it is back, all is well.
   EXPECT_FALSE(Engine::load(folder / "demo.tdm").ok());
-  EXPECT_EQ(tell(*test::load_engine(demo_copy(folder))), wanted);
+  EXPECT_EQ(story(*test::load_engine(demo_copy(folder))), wanted);
 }
 
 TEST(ChangedFile, BeforeTheFirstTokenNothingOfItIsRead) {
@@ -91,7 +91,7 @@ TEST(ChangedFile, OverwritingInPlaceIsNoticedToo) {
 TEST(ChangedFile, TruncatedBetweenTwoTokens) {
   const TempFolder folder;
   const auto engine = test::load_engine(demo_copy(folder));
-  const std::vector<int32_t> wanted = tell(*engine);
+  const std::vector<int32_t> wanted = story(*engine);
   const auto session = test::new_session(*engine);
   int pieces = 0;
   const auto result = session->generate_chat(kStory, {}, [&](std::string_view) {
@@ -100,13 +100,13 @@ TEST(ChangedFile, TruncatedBetweenTwoTokens) {
   });
   EXPECT_TRUE(says_so(result.error()));
   EXPECT_EQ(pieces, 3) << "text of a file that had changed was shown";
-  EXPECT_EQ(tell(*test::load_engine(demo_copy(folder))), wanted);
+  EXPECT_EQ(story(*test::load_engine(demo_copy(folder))), wanted);
 }
 
 TEST(ChangedFile, AFileReplacedByARenameGoesOn) {
   const TempFolder folder;
   const auto engine = test::load_engine(demo_copy(folder));
-  const std::vector<int32_t> wanted = tell(*engine);
+  const std::vector<int32_t> wanted = story(*engine);
   const auto session = test::new_session(*engine);
   const auto result = session->generate_chat(kStory, {}, [&](std::string_view) {
     test::write_file(folder / "new", "something else");
@@ -120,7 +120,7 @@ TEST(ChangedFile, AFileReplacedByARenameGoesOn) {
 // Whenever it comes: an answer that is right, or the sentence.
 TEST(ChangedFile, TruncatedInTheMiddleOfCallsWithTheGuard) {
   const TempFolder folder;
-  const std::vector<int32_t> wanted = tell(*test::load_engine(demo_copy(folder)));
+  const std::vector<int32_t> wanted = story(*test::load_engine(demo_copy(folder)));
   const fs::path path = folder / "demo.tdm";
   EXPECT_EQ(in_child([&] {
               if (!guard_file_mappings().ok()) return 1;
@@ -142,7 +142,7 @@ TEST(ChangedFile, TruncatedInTheMiddleOfCallsWithTheGuard) {
                 if (!says_so((*session)->generate_chat(kStory, {}, {}).error())) return 5;
               }
               demo_copy(folder);
-              if (tell(**Engine::load(path)) != wanted) return 6;
+              if (story(**Engine::load(path)) != wanted) return 6;
               return refused > 0 ? 0 : 7;
             }),
             "0");

@@ -30,7 +30,7 @@ Status rescore_logits(ir::Graph& graph, const PassContext& context) {
     } else if (op->kind == ir::OpKind::kSoftcap && rescore.attributes.factor == 1.0f) {
       rescore.attributes.softcap = op->attributes.factor;
     } else {
-      return internal_error("the logits cannot be rescored: the head is followed by {}", ir::op_kind_name(op->kind));
+      return internal_error("the logits cannot be rescored: the LM head is followed by {}", ir::op_kind_name(op->kind));
     }
   }
   if (op == nullptr || op->inputs.size() != 2) return internal_error("there is no head to rescore, or one with a bias");

@@ -57,10 +57,10 @@ TEST(MethodMemory, StatesAreSharedInputsAndOutputsAreNot) {
   }
   for (size_t method = 0; method < 2; ++method) {
     for (const char* name : {"tokens", "positions", "mask", "logits"}) {
-      void* border = memory->find(program, method, name);
-      ASSERT_NE(border, nullptr) << name;
-      EXPECT_TRUE(buffers.insert(border).second) << name;
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(border) % 64, 0u);
+      void* buffer = memory->find(program, method, name);
+      ASSERT_NE(buffer, nullptr) << name;
+      EXPECT_TRUE(buffers.insert(buffer).second) << name;
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer) % 64, 0u);
     }
   }
   EXPECT_EQ(memory->states().size(), 2u);

@@ -182,7 +182,7 @@ TEST_F(Passes, OtherCachesHaveNoScales) {
   expect_verified();
 }
 
-TEST_F(Passes, BordersGetTheRecipesDtypes) {
+TEST_F(Passes, InputsAndOutputsGetTheRecipesDtypes) {
   Recipe recipe;
   recipe.mask = DType::kU8;
   recipe.logits = DType::kU16;

@@ -97,20 +97,20 @@ Result<BinaryInfo> read_binary_info(const Library& library, std::span<const uint
   if (const auto result = system->context_create(&handle); result != abi::kSuccess) {
     return describe_error(result, "preparing to read a context binary", listener.said());
   }
-  // What the library tells belongs to the handle.
+  // The handle owns what the library returns.
   const auto free_handle = [system](void* owned) { system->context_free(owned); };
   const std::unique_ptr<void, decltype(free_handle)> owner(handle, free_handle);
-  const abi::BinaryInfo* told = nullptr;
-  if (const auto result = system->context_get_metadata(handle, binary.data(), binary.size(), &told);
+  const abi::BinaryInfo* metadata = nullptr;
+  if (const auto result = system->context_get_metadata(handle, binary.data(), binary.size(), &metadata);
       result != abi::kSuccess) {
     return describe_error(result, "reading what is in a context binary", listener.said());
   }
-  if (told == nullptr) return strange("nothing in it");
-  if (told->version != 3) {
+  if (metadata == nullptr) return strange("nothing in it");
+  if (metadata->version != 3) {
     return unsupported("the context binary is described in form {}, and tandem reads form 3; compile it again with {}",
-                       told->version, kPackageVersion);
+                       metadata->version, kPackageVersion);
   }
-  const abi::BinaryInfoBody& body = told->body;
+  const abi::BinaryInfoBody& body = metadata->body;
   if (body.backend_id != abi::kHtpBackendId) {
     return unsupported("the context binary is for QNN's back end number {}, not for HTP", body.backend_id);
   }

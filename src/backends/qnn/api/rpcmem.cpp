@@ -62,7 +62,7 @@ void SharedHeap::release(uint8_t* data) {
   free_(data);
 }
 
-std::optional<SharedPlace> SharedHeap::find(const void* data, uint64_t bytes) const {
+std::optional<SharedRange> SharedHeap::find(const void* data, uint64_t bytes) const {
   const auto* const begin = static_cast<const uint8_t*>(data);
   const std::lock_guard lock(mutex_);
   auto next = buffers_.upper_bound(begin);
@@ -70,7 +70,7 @@ std::optional<SharedPlace> SharedHeap::find(const void* data, uint64_t bytes) co
   const auto& [start, buffer] = *--next;
   const auto offset = static_cast<uint64_t>(begin - start);
   if (offset > buffer.bytes || bytes > buffer.bytes - offset) return std::nullopt;
-  return SharedPlace{buffer.fd, offset, buffer.bytes};
+  return SharedRange{buffer.fd, offset, buffer.bytes};
 }
 
 }  // namespace tandem::qnn

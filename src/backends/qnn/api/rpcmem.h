@@ -19,7 +19,7 @@ namespace tandem::qnn {
 inline constexpr const char* kRpcLibrary = "libcdsprpc.so";
 
 // Where an address lies in shared memory.
-struct SharedPlace {
+struct SharedRange {
   int fd = -1;
   uint64_t offset = 0;
   uint64_t buffer_bytes = 0;  // Of the whole buffer.
@@ -36,7 +36,7 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   std::shared_ptr<uint8_t> allocate(uint64_t bytes);
 
   // Nothing if the bytes are not wholly inside of one buffer that allocate() gave and that still lives.
-  std::optional<SharedPlace> find(const void* data, uint64_t bytes) const;
+  std::optional<SharedRange> find(const void* data, uint64_t bytes) const;
 
  private:
   SharedHeap() = default;

@@ -8,9 +8,9 @@
 namespace tandem::qnn {
 
 Result<std::shared_ptr<const SharedTensor>> SharedTensor::create(std::shared_ptr<const Context> context,
-                                                                 const TensorInfo& info, const SharedPlace& place) {
+                                                                 const TensorInfo& info, const SharedRange& range) {
   if (context == nullptr) return internal_error("shared memory needs a context");
-  if (!range_inside(place.offset, info.bytes, place.buffer_bytes) || place.fd < 0) {
+  if (!range_inside(range.offset, info.bytes, range.buffer_bytes) || range.fd < 0) {
     return invalid_argument("tensor {} of {} bytes is not inside of its shared buffer", info.name, info.bytes);
   }
   const abi::CoreTable& core = context->core();
@@ -19,9 +19,9 @@ Result<std::shared_ptr<const SharedTensor>> SharedTensor::create(std::shared_ptr
   }
   abi::HtpMemoryDescriptor custom = {};
   custom.type = abi::HtpMemoryType::kSharedBuffer;
-  custom.size = place.buffer_bytes;
-  custom.fd = place.fd;
-  custom.offset = place.offset;
+  custom.size = range.buffer_bytes;
+  custom.fd = range.fd;
+  custom.offset = range.offset;
   abi::MemoryDescriptor descriptor = {};
   descriptor.shape.rank = static_cast<uint32_t>(info.shape.size());
   descriptor.shape.dimensions = info.shape.data();

@@ -15,7 +15,7 @@ namespace tandem::qnn {
 class SharedTensor {
  public:
   static Result<std::shared_ptr<const SharedTensor>> create(std::shared_ptr<const Context> context,
-                                                            const TensorInfo& info, const SharedPlace& place);
+                                                            const TensorInfo& info, const SharedRange& range);
   ~SharedTensor();
   SharedTensor(const SharedTensor&) = delete;
   SharedTensor& operator=(const SharedTensor&) = delete;

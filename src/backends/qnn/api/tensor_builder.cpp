@@ -11,12 +11,12 @@
 namespace tandem::qnn {
 namespace {
 
-struct CodeRange {
+struct QuantizedRange {
   int64_t lowest;
   int64_t highest;
 };
 
-CodeRange code_range(DataType dtype) {
+QuantizedRange quantized_range(DataType dtype) {
   switch (dtype) {
     case DataType::kFixedU8: return {0, 255};
     case DataType::kFixedU16: return {0, 65535};
@@ -66,7 +66,7 @@ Status check_lpbq(const TensorSpec& spec, const Lpbq& lpbq) {
   if (std::ranges::any_of(multipliers, [](uint8_t m) { return m < 1 || m > 16; })) {
     return invalid_argument("tensor {} has an LPBQ multiplier outside 1..16", spec.name);
   }
-  if (std::ranges::any_of(spec.data.bytes(), [](uint8_t code) { return static_cast<uint8_t>(code + 8) > 15; })) {
+  if (std::ranges::any_of(spec.data.bytes(), [](uint8_t value) { return static_cast<uint8_t>(value + 8) > 15; })) {
     return invalid_argument("tensor {} has an LPBQ code outside -8..7", spec.name);
   }
   return {};
@@ -212,8 +212,8 @@ TensorSpec make_static_fixed(std::string name, DataType dtype, Shape shape, std:
   const size_t each = element_bytes(dtype);
   std::vector<uint8_t> bytes(values.size() * each);
   for (size_t i = 0; i < values.size(); ++i) {
-    const int64_t code = quantize(dtype, encoding, values[i]);
-    std::memcpy(bytes.data() + i * each, &code, each);  // Little endian: the low bytes are the code.
+    const int64_t quantized = quantize(dtype, encoding, values[i]);
+    std::memcpy(bytes.data() + i * each, &quantized, each);  // Little endian: the low bytes hold the value.
   }
   TensorSpec spec = make_static(std::move(name), dtype, std::move(shape), std::move(bytes));
   spec.quantization = encoding;
@@ -221,24 +221,25 @@ TensorSpec make_static_fixed(std::string name, DataType dtype, Shape shape, std:
 }
 
 ScaleOffset encoding_for_range(DataType dtype, float lowest, float highest) {
-  const CodeRange codes = code_range(dtype);
+  const QuantizedRange range = quantized_range(dtype);
   lowest = std::min(lowest, 0.0f);
   highest = std::max(highest, 0.0f);
   constexpr float kSmallest = 1e-20f;  // A range of nothing but zero still needs a scale.
-  if (codes.lowest < 0) {
+  if (range.lowest < 0) {
     const float most = std::max(-lowest, highest);
-    return {std::max(most / static_cast<float>(codes.highest), kSmallest), 0};
+    return {std::max(most / static_cast<float>(range.highest), kSmallest), 0};
   }
   const double scale =
-      std::max((static_cast<double>(highest) - lowest) / static_cast<double>(codes.highest), double{kSmallest});
+      std::max((static_cast<double>(highest) - lowest) / static_cast<double>(range.highest), double{kSmallest});
   return {static_cast<float>(scale), static_cast<int32_t>(std::nearbyint(lowest / scale))};
 }
 
 int64_t quantize(DataType dtype, const ScaleOffset& encoding, float value) {
-  const CodeRange codes = code_range(dtype);
+  const QuantizedRange range = quantized_range(dtype);
   if (std::isnan(value)) value = 0.0f;
-  const double code = std::nearbyint(static_cast<double>(value) / encoding.scale) - encoding.offset;
-  return static_cast<int64_t>(std::clamp(code, static_cast<double>(codes.lowest), static_cast<double>(codes.highest)));
+  const double rounded = std::nearbyint(static_cast<double>(value) / encoding.scale) - encoding.offset;
+  return static_cast<int64_t>(
+      std::clamp(rounded, static_cast<double>(range.lowest), static_cast<double>(range.highest)));
 }
 
 Result<TensorSpec> make_conv2d_weights(std::string name, const WeightMatrix& weights) {
@@ -250,8 +251,9 @@ Result<TensorSpec> make_conv2d_weights(std::string name, const WeightMatrix& wei
     const std::vector<float> values = transposed(as_floats(weights).data(), rows, cols);
     return make_static(std::move(name), DataType::kFloat16, std::move(shape), f16_bytes(values));
   }
-  const auto* const codes = reinterpret_cast<const uint8_t*>(weights.quantized.data());
-  TensorSpec spec = make_static(std::move(name), DataType::kFixedS8, std::move(shape), transposed(codes, rows, cols));
+  const auto* const quantized = reinterpret_cast<const uint8_t*>(weights.quantized.data());
+  TensorSpec spec =
+      make_static(std::move(name), DataType::kFixedS8, std::move(shape), transposed(quantized, rows, cols));
   spec.quantization = quantization_of(weights, 3);
   return spec;
 }

@@ -31,8 +31,8 @@
 namespace tandem {
 namespace {
 
-// What a worker takes: the library and the checkpoint's pages, and for each byte of its binary so many while it
-// compiles (docs/performance.md).
+// A worker's memory: the library and the checkpoint's pages, and a multiple of its binary while it compiles
+// (docs/performance.md).
 constexpr uint64_t kWorkerBase = uint64_t{150} << 20;
 constexpr uint64_t kWorkerFactor = 10;
 
@@ -64,7 +64,7 @@ class NpuCompiler {
     job_.report().graphs = describe(form_.variant, job_.shapes(), shares_weights());
     TANDEM_ASSIGN(methods_,
                   build_static_methods(job_.plan(), job_.recipe(), form_, encodings_, job_.options().dump_ir));
-    methods_.pop_back();  // The one that the head is cut out of.
+    methods_.pop_back();  // The one that the LM head is extracted from.
     TANDEM_TRY(check_planned_head());
     stages_.begin("weights of the CPU");
     SegmentWriter writer(job_, file_, work, pool_);
@@ -87,7 +87,7 @@ class NpuCompiler {
 
   Status plan() {
     TANDEM_ASSIGN(worker_, find_worker(npu_.worker));
-    // A library that is absent or of another version is better found now than after the calibration.
+    // Better to find a missing library or a wrong version now than after the calibration.
     TANDEM_ASSIGN(const auto library, qnn::Library::load(qnn::SearchOptions{.path = npu_.libraries}));
     libraries_ = std::filesystem::absolute(library->path()).string();
     build_id_ = library->build_id();
@@ -99,7 +99,7 @@ class NpuCompiler {
     form_.embedding_on_host = embedding_on_host(job_.plan(), job_.recipe());
     const size_t weight_sets = shares_weights() ? 1 : job_.shapes().size();
     TANDEM_ASSIGN(shards_, plan_shards(job_.plan(), job_.recipe(), {npu_.shards, weight_sets}));
-    // Rescoring reads hundreds of rows for each token; each should be in one place.
+    // Rescoring reads hundreds of rows for each token; each should be contiguous.
     job_.report().rescored = job_.recipe().rescore.value_or(0);
     const WeightLayout layout = job_.report().rescored > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
     TANDEM_ASSIGN(file_, plan_file({form_.embedding_on_host ? host_graph(job_.plan(), job_.recipe()) : ir::Graph()},
@@ -112,11 +112,11 @@ class NpuCompiler {
     return ok_status();
   }
 
-  // What the shards, and all of it, are made from.
+  // Checksums of the inputs of each shard, and of the whole file.
   Status hash_sources() {
     SourceHash all;
     all.add(job_.tokenizer_blob());
-    tell("reading the checkpoint");
+    report_progress("reading the checkpoint");
     for (const ShardRange& shard : shards_) {
       if (job_.stopped()) return cancelled("stopped; the same command goes on where it was");
       TANDEM_ASSIGN(const uint64_t source, hash_shard_source(job_.weights(), job_.plan(), shard));
@@ -142,7 +142,7 @@ class NpuCompiler {
 
   // ---- Stages ----
 
-  void tell(const std::string& what) const {
+  void report_progress(const std::string& what) const {
     if (job_.options().progress) job_.options().progress({what, done_bytes_, total_bytes_ + estimate_bytes_});
   }
 
@@ -168,7 +168,7 @@ class NpuCompiler {
         page_.histograms = std::move(calibration.histograms);
       }
       TANDEM_TRY(encodings_.save(encodings_path_));
-      // Encodings that were given are read again by the next run: there is nothing to keep of them.
+      // Imported encodings are read again by the next run: nothing needs to be kept.
       if (options.import_encodings.empty()) {
         TANDEM_ASSIGN(const MappedFile file, MappedFile::open(encodings_path_));
         TANDEM_TRY(work.add("encodings", {file.bytes().size(), hash_bytes(file.bytes()), source_}));
@@ -241,7 +241,7 @@ class NpuCompiler {
           work.add(shards_[shard].name, {result.size, result.hash, sources_[shard], result.report, result.to_json()}));
       results_[shard] = result;
       done_bytes_ += shards_[shard].estimated_bytes;
-      tell(shards_[shard].name);
+      report_progress(shards_[shard].name);
       return ok_status();
     });
   }
@@ -250,7 +250,9 @@ class NpuCompiler {
     WorkerOptions options;
     options.worker = worker_;
     options.folder = work.folder();
-    options.progress = [&](const std::string& shard, const std::string& stage) { tell(shard + ": " + stage); };
+    options.progress = [&](const std::string& shard, const std::string& stage) {
+      report_progress(shard + ": " + stage);
+    };
     return tandem::run_tasks(tasks, npu_, job_.options(), std::move(options), done);
   }
 
@@ -279,7 +281,7 @@ class NpuCompiler {
 
   // ---- Estimates ----
 
-  // Compiling a shard gives its estimate too.
+  // Compiling a shard yields its estimate too.
   bool estimates_itself() const { return npu_.estimate && target_.is_simulated; }
 
   Status finish_estimates(WorkFolder& work) {
@@ -292,7 +294,7 @@ class NpuCompiler {
       const TaskRunner run = [&](const std::vector<WorkerTask>& left, const TaskDone& done) {
         return run_tasks(work, left, [&](size_t task, const ShardResult& result) -> Status {
           done_bytes_ += (left[task].expected_memory - kWorkerBase) / kWorkerFactor;
-          tell(left[task].name());
+          report_progress(left[task].name());
           return done(task, result);
         });
       };
@@ -312,26 +314,26 @@ class NpuCompiler {
 
   static std::string segment_name(const ShardRange& shard) { return "shard." + shard.name; }
 
-  // With shards of the sizes that were planned.
+  // With shards of the planned sizes.
   ArtifactHeader make_header() const {
-    ArtifactHeader head = job_.make_header(file_);
-    head.methods = methods_;
-    head.device.soc_model = target_.soc_model;
-    head.device.arch = target_.arch;
-    head.device.vtcm_mb = target_.vtcm_mb;
-    head.device.weight_shared = shares_weights();
+    ArtifactHeader header = job_.make_header(file_);
+    header.methods = methods_;
+    header.device.soc_model = target_.soc_model;
+    header.device.arch = target_.arch;
+    header.device.vtcm_mb = target_.vtcm_mb;
+    header.device.weight_shared = shares_weights();
     for (const ShardRange& range : shards_) {
       Shard shard;
       shard.name = range.name;
-      const size_t segment = file_.segments.size() + head.shards.size();
+      const size_t segment = file_.segments.size() + header.shards.size();
       shard.binary = {static_cast<uint32_t>(segment), 0, range.estimated_bytes};
       for (const MethodShape& shape : job_.shapes()) {
         if (range.has_layers()) shard.graphs.push_back({shape.name + "." + shard.name, shape.name, shape.tokens});
         if (range.head) shard.graphs.push_back({"head", shape.name, 1});
       }
-      head.shards.push_back(std::move(shard));
+      header.shards.push_back(std::move(shard));
     }
-    return head;
+    return header;
   }
 
   Status check_planned_head() const {
@@ -341,28 +343,28 @@ class NpuCompiler {
   }
 
   Status write_file(const WorkFolder& work) {
-    tell("writing the file");
-    ArtifactHeader head = make_header();
+    report_progress("writing the file");
+    ArtifactHeader header = make_header();
     for (size_t i = 0; i < shards_.size(); ++i) {
       const ShardResult& result = results_[i];
-      head.shards[i].binary.size = result.size;
-      head.shards[i].checksum = result.hash;
+      header.shards[i].binary.size = result.size;
+      header.shards[i].checksum = result.hash;
       segments_.push_back({segment_name(shards_[i]), shard_path(work, i), result.hash});
-      head.device.spill_fill_bytes = std::max(head.device.spill_fill_bytes, result.spill_fill_bytes);
-      head.device.core_version = result.core_version;
-      head.device.backend_version = result.backend_version;
-      head.device.build_id = result.build_id;
+      header.device.spill_fill_bytes = std::max(header.device.spill_fill_bytes, result.spill_fill_bytes);
+      header.device.core_version = result.core_version;
+      header.device.backend_version = result.backend_version;
+      header.device.build_id = result.build_id;
       report_.add(result.report);
       job_.report().weight_bytes += result.size;
       job_.report().shards.push_back(describe_shard(shards_[i].name, result));
     }
     for (const WeightEntry& w : file_.weights) job_.report().weight_bytes += w.bytes();
-    if (report_.noise > 0.0) head.metrics.push_back({"weight_sqnr_db", report_.sqnr_db()});
+    if (report_.noise > 0.0) header.metrics.push_back({"weight_sqnr_db", report_.sqnr_db()});
     if (job_.report().estimates)
-      std::ranges::move(job_.report().estimates->metrics(), std::back_inserter(head.metrics));
+      std::ranges::move(job_.report().estimates->metrics(), std::back_inserter(header.metrics));
     job_.report().sqnr_db = report_.sqnr_db();
     job_.report().one_weight_set = shares_weights() || job_.shapes().size() == 1;
-    return write_artifact(job_.output(), std::move(head), segments_, job_.write_options(work.folder()));
+    return write_artifact(job_.output(), std::move(header), segments_, job_.write_options(work.folder()));
   }
 
   CompileJob& job_;
@@ -387,7 +389,7 @@ class NpuCompiler {
   QuantizationReport report_;
   uint64_t done_bytes_ = 0;
   uint64_t total_bytes_ = 0;
-  uint64_t estimate_bytes_ = 0;  // What compiling for a relative adds to the progress.
+  uint64_t estimate_bytes_ = 0;  // The share of compiling for a relative in the progress.
 };
 
 }  // namespace

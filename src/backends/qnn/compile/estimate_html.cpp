@@ -33,8 +33,8 @@ std::string time_by_shard(const EstimateReport& report) {
     SvgBar bar{method->name, std::vector<double>(shards.size()), str_format("{:.2f} ms", milliseconds(e.us)),
                milliseconds(e.us_lower), milliseconds(e.us_upper)};
     for (const auto& shard : method->shards) {
-      const auto place = std::ranges::find(shards, shard.name) - shards.begin();
-      bar.parts[static_cast<size_t>(place)] += milliseconds(shard.estimate.us);
+      const auto index = std::ranges::find(shards, shard.name) - shards.begin();
+      bar.parts[static_cast<size_t>(index)] += milliseconds(shard.estimate.us);
     }
     bars.push_back(std::move(bar));
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr AttentionForm kDecodeForm = {AttentionForm::Heads::kPerKvHead, true, true};
 constexpr AttentionForm kPrefillForm = {AttentionForm::Heads::kPerQueryHead, true, false};
 
-// A transfer of weights should be long, but several of them have to fit into VTCM beside the activations. Above an
+// A transfer of weights should be long, but several of them must fit into VTCM together with the activations. Above an
 // eighth of 8 MB a step of a 4B or 8B model takes up to twice as long, and with 16 MB prefill still does not gain;
 // below a tenth of that a step of a 0.6B model takes a third longer.
 constexpr int kTileSizes[] = {256, 128, 64};
@@ -39,9 +39,9 @@ int choose_weight_tile(const NpuTarget& target, const ModelPlan& plan, const Rec
     longest =
         std::max(longest, static_cast<double>(weight.cols) * bytes_per_weight(recipe.spec_for(weight.name).format));
   }
-  const double room = static_cast<double>(std::min(target.vtcm_mb, kMostVtcmMb)) * (1 << 20) / kTilesInVtcm;
+  const double available = static_cast<double>(std::min(target.vtcm_mb, kMostVtcmMb)) * (1 << 20) / kTilesInVtcm;
   for (const int channels : kTileSizes) {
-    if (longest * channels <= room) return channels;
+    if (longest * channels <= available) return channels;
   }
   return std::end(kTileSizes)[-1];
 }

@@ -1,5 +1,5 @@
-// How the graphs of an NPU's file are laid out. All variants compute the same; they differ in speed. The defaults are
-// what was fastest by the vendor's estimates (docs/performance.md has the measurements).
+// Variants of the graphs of an NPU's file. All compute the same; they differ in speed. The defaults were fastest by the
+// vendor's estimates (docs/performance.md has the measurements).
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct GraphVariant {
   AttentionForms attention;
   // Output channels of a weight that the NPU fetches at a time where methods share weights.
   int weight_tile_channels = 64;
-  // The mask is added inside of the softmax instead of by an op of its own.
+  // The mask is added inside the softmax instead of by an op of its own.
   bool fold_mask = false;
 
   bool operator==(const GraphVariant&) const = default;
@@ -35,7 +35,7 @@ GraphVariant choose_graph_variant(const NpuTarget& target, const ModelPlan& plan
 // "attention gqa+kv (decode), sha+k (prefill_128); weights by 256 channels"
 std::string describe(const GraphVariant& variant, std::span<const MethodShape> methods, bool shares_weights);
 
-// What a user asks for instead. Refuses forms that cannot share a cache.
+// Applies the user's choice. Refuses forms that cannot share a cache.
 Status apply_attention_options(const std::optional<AttentionForm>& decode, const std::optional<AttentionForm>& prefill,
                                std::span<const MethodShape> methods, GraphVariant& variant);
 

@@ -1,4 +1,4 @@
-// The report of a compile's estimates, from what the shards' workers say.
+// The report of a compile's estimates, from the results of the shards' workers.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ Result<EstimateReport> make_estimate_report(const NpuTarget& target, const NpuTa
                                             std::span<const MethodShape> shapes, std::span<const ShardRange> shards,
                                             std::span<const ShardResult> results);
 
-// Bytes per microsecond that streaming weights reaches on an architecture; 0 where nobody has simulated it.
+// The rate of streaming weights on an architecture in bytes per microsecond; 0 where it was not simulated.
 double measured_streaming_rate(int arch);
 
 }  // namespace tandem

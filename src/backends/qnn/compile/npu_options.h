@@ -16,15 +16,15 @@ namespace tandem {
 struct NpuOptions {
   bool emulator = false;      // For the vendor's x86 library, which loads no shared weights.
   bool share_weights = true;  // False: each method has its own copy.
-  // Of decode and of prefill methods; nothing: what is fastest by the vendor's estimates.
+  // For decode and for prefill methods; without a value: the fastest by the vendor's estimates.
   std::optional<AttentionForm> decode_attention = {};
   std::optional<AttentionForm> prefill_attention = {};
   bool estimate = false;                     // The vendor's compiler simulates the methods (CompileReport::estimates).
   std::filesystem::path estimate_json = {};  // Where that is written to.
-  bool tune_graphs = false;                  // Variants of a layer are compiled, and the fastest is taken.
-  std::filesystem::path tune_cache = {};     // Where tuning keeps what it found; empty: the user's cache folder.
+  bool tune_graphs = false;                  // Compile variants of a layer and use the fastest.
+  std::filesystem::path tune_cache = {};     // Where tuning keeps its results; empty: the user's cache folder.
   bool trace = false;                        // Hidden states after each layer become outputs, for measurements.
-  int shards = 0;                            // 0: as many as sizes ask for.
+  int shards = 0;                            // 0: as many as the sizes require.
   int jobs = 0;                              // Shards that are compiled at a time; 0: as cores and memory allow.
   uint64_t memory = 0;         // Bytes that all of it may take; 0: kDefaultNpuMemory, or less where there is less.
   std::string libraries = {};  // Where Qualcomm's libraries are; "" searches.
@@ -33,7 +33,7 @@ struct NpuOptions {
 inline constexpr uint64_t kDefaultNpuMemory = uint64_t{7} << 30;
 
 std::span<const OptionSpec> npu_option_specs();
-// From the back end's options by name. What is unknown, makes no sense, or does not go together is refused.
+// From the back end's options by name. Unknown, invalid and incompatible ones are refused.
 Result<NpuOptions> parse_npu_options(const BackendOptions& options);
 
 }  // namespace tandem

@@ -4,14 +4,14 @@
 
 #include "backends/qnn/compile/npu_targets.h"
 #include "base/error.h"
-#include "compiler/calibration/calibration_input.h"
 #include "base/format.h"
+#include "compiler/calibration/calibration_input.h"
 
 namespace tandem {
 namespace {
 
-// In an NPU's graph the embedding is a table of 16-bit numbers. Up to this size it is worth having there: nothing is
-// left to the CPU but tokens and masks.
+// In an NPU's graph the embedding is a table of 16-bit numbers. Up to this size it is worth having there: only tokens
+// and masks are left to the CPU.
 constexpr int64_t kLargestNpuEmbedding = int64_t{32} << 20;
 
 bool is_large_embedding(const ModelPlan& plan) { return plan.vocab_size * plan.hidden_size * 2 > kLargestNpuEmbedding; }
@@ -82,23 +82,23 @@ Status check_activations(const NpuTarget& target, const ModelPlan& plan, const C
   return ok_status();
 }
 
-// Why the CPU cannot rescore the logits of a head in few bits; "" if it can.
+// Why the CPU cannot rescore the logits of an LM head in few bits; "" if it can.
 std::string_view rescore_obstacle(const ModelPlan& plan, const Recipe& recipe) {
-  if (!plan.tied) return "the head is not tied to the embedding, whose rows the CPU has";
-  if (plan.family->lm_head_bias) return "the head has a bias";
+  if (!plan.tied) return "the LM head is not tied to the embedding, whose rows the CPU has";
+  if (plan.family->lm_head_bias) return "the LM head has a bias";
   if (recipe.spec_for("embedding").format != WeightFormat::kI8) return "the embedding is not int8";
   return {};
 }
 
-bool has_small_head(const ModelPlan& plan, const Recipe& recipe) {
+bool has_small_lm_head(const ModelPlan& plan, const Recipe& recipe) {
   const WeightSpec head = recipe.spec_for("head");
   return head.format == WeightFormat::kLpbq4 && plan.hidden_size % head.block == 0;
 }
 
-// The head is read once for every token. In 4 bits that takes half of the time, and where the CPU has the rows of the
-// tied embedding at hand it makes up for the bits at next to no cost: there the preset w4 means the head too.
-Status resolve_head(const NpuTarget& target, const ModelPlan& plan, const CompileOptions& options, Recipe& recipe,
-                    std::vector<std::string>& notes) {
+// The LM head is read once for every token. In 4 bits that takes half the time, and where the CPU has the rows of the
+// tied embedding it makes up for the lost bits at next to no cost: there the preset w4 includes the LM head.
+Status resolve_lm_head(const NpuTarget& target, const ModelPlan& plan, const CompileOptions& options, Recipe& recipe,
+                       std::vector<std::string>& notes) {
   if (options.head) recipe.head = *options.head;
   if (options.rescore) recipe.rescore = *options.rescore;
   const bool asked = recipe.rescore.value_or(0) > 0;
@@ -107,17 +107,18 @@ Status resolve_head(const NpuTarget& target, const ModelPlan& plan, const Compil
       contains(target.weight_formats, WeightFormat::kLpbq4) && plan.hidden_size % WeightSpec().block == 0) {
     recipe.head = WeightSpec();
   }
-  const bool is_small = has_small_head(plan, recipe);
+  const bool is_small = has_small_lm_head(plan, recipe);
   if (const WeightSpec head = recipe.spec_for("head"); asked && !is_small && head.format == WeightFormat::kLpbq4) {
     return unsupported(
-        "the logits cannot be rescored: the head takes 8 bits, because its {} inputs are no multiple of the block of "
+        "the logits cannot be rescored: the LM head takes 8 bits, because its {} inputs are no multiple of the block "
+        "of "
         "{}; "
         "leave `rescore` out",
         plan.hidden_size, head.block);
   }
   if (asked && !is_small) {
     return invalid_argument(
-        "only the logits of a head in lpbq4 are rescored, and this one is {}; use `head` lpbq4, or "
+        "only the logits of an LM head in lpbq4 are rescored, and this one is {}; use `head` lpbq4, or "
         "leave `rescore` out",
         weight_format_name(recipe.spec_for("head").format));
   }
@@ -126,14 +127,14 @@ Status resolve_head(const NpuTarget& target, const ModelPlan& plan, const Compil
   }
   if (is_small && !recipe.rescore && !obstacle.empty()) {
     notes.push_back(
-        str_format("the head has 4 bits, and its logits cannot be rescored: {}; `head` int8 loses less", obstacle));
+        str_format("the LM head has 4 bits, and its logits cannot be rescored: {}; `head` int8 loses less", obstacle));
   }
   if (!recipe.rescore) recipe.rescore = is_small && obstacle.empty() ? kDefaultRescore : 0;
   return ok_status();
 }
 
-// With exactly this many rows the vendor's compiler makes wrong graphs of integers, on every architecture: in which
-// forms of attention depends on the model. 15 and 17 are right, and so is fp16.
+// With exactly this many rows the vendor's compiler miscompiles integer graphs, on every architecture; which forms of
+// attention are affected depends on the model. 15 and 17 are right, and so is fp16.
 constexpr int64_t kWrongTokens = 16;
 
 Status check_methods(const NpuTarget& target, const NpuOptions& options, const std::vector<int64_t>& prefill,
@@ -165,13 +166,13 @@ Status apply_npu_rules(const TargetRequest& request, const NpuOptions& npu, Reci
                        std::vector<std::string>& notes) {
   const NpuTarget& target = npu_target(request.target.name);
   const ModelPlan& plan = request.plan;
-  TANDEM_TRY(resolve_head(target, plan, request.options, recipe, notes));
+  TANDEM_TRY(resolve_lm_head(target, plan, request.options, recipe, notes));
   TANDEM_TRY(check_formats(target, plan, recipe));
   TANDEM_TRY(check_kv(target, request.options, recipe, notes));
   TANDEM_TRY(check_activations(target, plan, request.options, recipe, notes));
   TANDEM_TRY(check_methods(target, npu, request.prefill, recipe));
   TANDEM_TRY(check_calibration(request.options.calibration, recipe, !computes_in_f16(recipe)));
-  // LPBQ blocks have to divide a row there. The few weights where they do not take 8 bits.
+  // LPBQ blocks must divide a row there. The few weights where they do not get 8 bits.
   for (const WeightSource& weight : plan.weights) {
     const WeightSpec spec = recipe.spec_for(weight.name);
     if (weight.name == "embedding" || spec.format != WeightFormat::kLpbq4 || weight.cols % spec.block == 0) continue;
@@ -181,16 +182,16 @@ Status apply_npu_rules(const TargetRequest& request, const NpuOptions& npu, Reci
                                weight.cols, spec.block));
   }
   if (!embedding_on_host(plan, recipe)) {
-    // In the graph it is a table in the encoding of its output: that rounds it, and nothing before it.
+    // In the graph it is a table in the encoding of its output, which is its only rounding.
     TANDEM_ASSIGN(Glob exact, Glob::compile("embedding"));
     recipe.rules.push_back({std::move(exact), WeightSpec{WeightFormat::kF32, 0}});
   }
-  const DType border = computes_in_f16(recipe) ? DType::kF16 : DType::kU16;
-  if (recipe.name.ends_with(".json") && (recipe.mask != border || recipe.logits != border)) {
+  const DType io_dtype = computes_in_f16(recipe) ? DType::kF16 : DType::kU16;
+  if (recipe.name.ends_with(".json") && (recipe.mask != io_dtype || recipe.logits != io_dtype)) {
     notes.push_back(
-        str_format("mask and logits are {} on target {}, whatever the recipe says", dtype_name(border), target.name));
+        str_format("mask and logits are {} on target {}, whatever the recipe says", dtype_name(io_dtype), target.name));
   }
-  recipe.mask = recipe.logits = border;
+  recipe.mask = recipe.logits = io_dtype;
   return ok_status();
 }
 

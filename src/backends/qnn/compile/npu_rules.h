@@ -9,15 +9,15 @@
 
 namespace tandem {
 
-// Resolves `recipe` for an NPU: the KV format if nobody gave one, the LM head's format and rescoring, weights that a
-// block does not divide. What was changed is reported in `notes`.
+// Resolves `recipe` for an NPU: the KV format if none was given, the LM head's format and rescoring, weights that a
+// block does not divide. `notes` reports what was changed.
 Status apply_npu_rules(const TargetRequest& request, const NpuOptions& npu, Recipe& recipe,
                        std::vector<std::string>& notes);
 
 // Whether activations are f16 (true) or integers with encodings.
 bool computes_in_f16(const Recipe& recipe);
-// Whether a compile leaves the embedding to the CPU: a table in 16 bits of its own would be too large, or the CPU needs
-// the rows anyway, to rescore logits.
+// Whether the CPU looks up the embedding: a 16-bit table in the graph would be too large, or the CPU needs the rows
+// anyway, to rescore logits.
 bool embedding_on_host(const ModelPlan& plan, const Recipe& recipe);
 
 }  // namespace tandem

@@ -17,15 +17,15 @@ struct NpuTarget : Target {
   bool is_simulated = false;    // The vendor's compiler estimates how fast its graphs are.
 };
 
-// What no graph of an NPU may be larger than; the vendor's compiler refuses it.
+// The maximum size of an NPU's graph; the vendor's compiler refuses more.
 inline constexpr uint64_t kNpuGraphLimit = uint64_t{3'670'016} << 10;
-// What we let no shard's binary become larger than: some devices load no more than 2 GB.
+// The maximum size of a shard's binary: some devices load no more than 2 GB.
 inline constexpr uint64_t kNpuShardLimit = uint64_t{2'000'000'000};
 
 std::span<const NpuTarget> npu_targets();
 // The row of a target that is an NPU.
 const NpuTarget& npu_target(std::string_view name);
-// The target whose estimates are given for an NPU: itself, or a relative that is simulated, of the same architecture if
+// The target whose estimates are used for an NPU: itself, or a relative that is simulated, of the same architecture if
 // there is one.
 const NpuTarget& estimated_as(const NpuTarget& target);
 

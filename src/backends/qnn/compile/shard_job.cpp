@@ -37,7 +37,7 @@ void append(WeightMatrix& whole, WeightMatrix&& part) {
   add(whole.scales, part.scales);
 }
 
-// A checkpoint's weights, quantized when they are asked for.
+// A checkpoint's weights, quantized on demand.
 class QuantizedCheckpoint final : public qnn::LoweringWeights {
  public:
   QuantizedCheckpoint(const ModelPlan& plan, const CheckpointWeights& weights, ThreadPool& pool)
@@ -117,7 +117,7 @@ Result<ShardResult> write_binary(const ShardJob& job, const std::shared_ptr<cons
   return result;
 }
 
-// Whether a job can be meant: what a compile writes always is.
+// Whether a job is valid: what a compile writes always is.
 Status check_job(const ShardJob& job, const ModelPlan& plan) {
   constexpr int64_t kMostPositions = int64_t{1} << 24;
   constexpr int kMostThreads = 1024;
@@ -184,7 +184,7 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
     }
   }
   if (job.shard.head) {
-    TANDEM_ASSIGN(ir::Graph part, extract_head(methods.back()));
+    TANDEM_ASSIGN(ir::Graph part, extract_lm_head(methods.back()));
     parts.push_back(std::move(part));
   }
   TANDEM_ASSIGN(const auto library, qnn::Library::load({.path = job.libraries}));

@@ -1,5 +1,5 @@
-// One shard of an NPU's file, compiled in a process of its own: a crash inside the vendor's library takes nothing with
-// it but this shard, and its memory is given back when it ends.
+// One shard of an NPU's file, compiled in a process of its own: a crash inside the vendor's library costs only this
+// shard, and its memory is freed when it ends.
 //
 // The process gets a job as JSON, opens the checkpoint itself, quantizes the weights of its layers, and writes the
 // binary and a result as JSON.
@@ -31,7 +31,7 @@ struct StaticMethods {
   bool trace = false;
   bool embedding_on_host = false;
 };
-// The methods, and behind them one of a single row that the head is cut out of.
+// The methods, followed by one of a single row that the LM head is extracted from.
 Result<std::vector<ir::Graph>> build_static_methods(const ModelPlan& plan, const Recipe& recipe,
                                                     const StaticMethods& methods, const EncodingTable& encodings,
                                                     const DumpCallback& dump);
@@ -43,7 +43,7 @@ struct ShardJob {
   std::filesystem::path encodings;  // Empty: none are needed.
   StaticMethods methods;
   ShardRange shard;
-  uint64_t source = 0;  // hash_shard_source(): the worker refuses a checkpoint that is not the one that was hashed.
+  uint64_t source = 0;  // hash_shard_source(): the worker refuses a checkpoint other than the one that was hashed.
   uint32_t soc_model = 0;
   int arch = 0;
   int vtcm_mb = 0;
@@ -84,7 +84,7 @@ struct ShardResult {
 // "layers.0-8: 219 MB; 31.5 s (prefill_128 21.2 s, decode 9.8 s); 2600 MB of memory"
 std::string describe_shard(const std::string& name, const ShardResult& result);
 
-// Exit status of a worker whose job can never succeed: a weight that is not a number, a shape that cannot be lowered.
+// Exit status of a worker whose job can never succeed: a weight that is NaN, a shape that cannot be lowered.
 inline constexpr int kWorkerRefused = 3;
 
 // A worker's output is a stage in each line, or a message for the log: "!warning: this is slow".
@@ -96,7 +96,7 @@ struct LogLine {
 // Nothing, if the line is a stage.
 std::optional<LogLine> parse_log_line(std::string_view line);
 
-// In the worker. `stage` is told what begins.
+// In the worker. `stage` is called with the stage that begins.
 Result<ShardResult> run_shard_job(const ShardJob& job, const std::function<void(std::string_view stage)>& stage);
 
 }  // namespace tandem

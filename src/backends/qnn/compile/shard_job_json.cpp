@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// Both ends are ours, of one version; still, nothing that is read is trusted to be there.
+// Both ends are ours, of one version; still, no field is assumed to be present.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}
@@ -74,7 +74,7 @@ Result<Estimate> read_estimate(const Json& json) {
     }
   }
   TANDEM_TRY(fields.status());
-  // What is added up later must not overflow, and figures hold no more.
+  // Later sums must not overflow, and metrics hold no more.
   constexpr uint64_t kMost = uint64_t{1} << 53;
   for (const auto& [name, member] : kEstimateFields) {
     if (e.*member > kMost) return corrupt("an estimate of {} is not possible", e.*member);

@@ -52,7 +52,7 @@ Sizes sizes_of(const ModelPlan& plan, const Recipe& recipe, size_t weight_sets) 
   return sizes;
 }
 
-// Where each op of a method belongs: before the layers, to one of them, or behind them.
+// Where each op of a method belongs: before the layers, to one of them, or after them.
 constexpr int64_t kBefore = -1;
 constexpr int64_t kBehind = INT64_MAX;
 
@@ -82,7 +82,7 @@ Result<ir::Graph> extract(const ir::Graph& method, const std::vector<bool>& take
     for (const TensorId id : method.ops[i].outputs)
       used[static_cast<size_t>(id)] = inside[static_cast<size_t>(id)] = true;
   }
-  // The tables of the rotary embedding are small: every shard makes its own, and gives them to nobody.
+  // The rotary tables are small: every shard makes its own and passes them to no other.
   for (const Op& op : method.ops) {
     if (op.kind != OpKind::kRopeTable) continue;
     for (const TensorId id : op.outputs) outside[static_cast<size_t>(id)] = false;
@@ -120,13 +120,13 @@ Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe&
   const Sizes sizes = sizes_of(plan, recipe, options.weight_sets);
   const auto layers = static_cast<int64_t>(sizes.layers.size());
   if (options.shards < 0 || options.shards > layers + 1) {
-    return invalid_argument("{} shards are not possible: the model has {} layers and a head; use `shards` 1 to {}",
+    return invalid_argument("{} shards are not possible: the model has {} layers and an LM head; use `shards` 1 to {}",
                             options.shards, layers, layers + 1);
   }
   uint64_t all_layers = 0;
   for (const uint64_t bytes : sizes.layers) all_layers += bytes;
   const bool one_is_enough = all_layers + sizes.head <= kPreferredShardBytes && layers <= kPreferredShardLayers;
-  // A head that is as large as a few layers is better compiled alone. With more shards than layers it has to be.
+  // An LM head as large as a few layers is better compiled alone. With more shards than layers it has to be.
   const bool head_alone =
       options.shards > layers || (options.shards != 1 && !one_is_enough && sizes.head > kPreferredShardBytes / 2);
   int64_t runs = options.shards - (head_alone ? 1 : 0);
@@ -170,7 +170,7 @@ Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shar
   std::vector<bool> taken(method.ops.size(), false);
   for (size_t i = 0; i < method.ops.size(); ++i) {
     const Op& op = method.ops[i];
-    // Every shard makes the tables of the rotary embedding. A lookup by the CPU is no part of any.
+    // Every shard makes the rotary tables. A lookup by the CPU belongs to none.
     const bool is_first = shard.layer_begin == 0 && layers[i] == kBefore && !op.attributes.on_host;
     taken[i] =
         is_first || op.kind == OpKind::kRopeTable || (layers[i] >= shard.layer_begin && layers[i] < shard.layer_end);
@@ -178,7 +178,7 @@ Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shar
   return extract(method, taken, str_format("{}.{}", method.name, shard.name));
 }
 
-Result<ir::Graph> extract_head(const ir::Graph& method) {
+Result<ir::Graph> extract_lm_head(const ir::Graph& method) {
   const std::vector<int64_t> layers = layers_of(method);
   std::vector<bool> taken(method.ops.size(), false);
   for (size_t i = 0; i < method.ops.size(); ++i) {

@@ -1,4 +1,4 @@
-// Which layers go into which binary of an NPU's file, and the graphs that are cut out of the methods for them.
+// Assigns layers to the binaries of an NPU's file, and extracts their graphs from the methods.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,24 @@ struct ShardRange {
   bool has_layers() const { return layer_end > layer_begin; }
 };
 
-// What a shard is planned to be at most, if nobody says how many there shall be. Compiling takes about 10 times the
-// binary in memory, and time that grows faster than size and layers do (docs/performance.md).
+// The maximum of a planned shard, unless the user sets the number of shards. Compiling takes about 10 times the binary
+// in memory, and time that grows faster than size and layers do (docs/performance.md).
 inline constexpr uint64_t kPreferredShardBytes = uint64_t{336} << 20;
 inline constexpr int64_t kPreferredShardLayers = 12;
 
 struct ShardOptions {
-  int shards = 0;          // 0: as many as sizes ask for.
+  int shards = 0;          // 0: as many as the sizes require.
   size_t weight_sets = 1;  // More than one where methods do not share weights.
 };
 Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe& recipe, const ShardOptions& options);
 
-// The part of a method that a shard's layers are: a graph of its own. What it reads or gives beyond itself becomes an
-// input or an output, with the name it has in the method.
+// A shard's layers of a method as a graph of their own. Values that cross its boundary become inputs and outputs, with
+// their names in the method.
 Result<ir::Graph> extract_layers(const ir::Graph& method, const ShardRange& shard);
 // From the last layer's output to the logits.
-Result<ir::Graph> extract_head(const ir::Graph& method);
+Result<ir::Graph> extract_lm_head(const ir::Graph& method);
 
-// A graph that names what the CPU looks up: the embedding.
+// A graph of the CPU's lookups: the embedding.
 ir::Graph host_graph(const ModelPlan& plan, const Recipe& recipe);
 
 }  // namespace tandem

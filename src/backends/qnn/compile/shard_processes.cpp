@@ -41,7 +41,7 @@ class Pipe {
     if (::pipe2(ends, O_CLOEXEC) != 0) return io_error("no pipe to a worker ({})", std::strerror(errno));
     read_ = ends[0];
     write_ = ends[1];
-    // Else a worker that says nothing could not be stopped.
+    // Otherwise a silent worker could not be stopped.
     if (::fcntl(read_, F_SETFL, O_NONBLOCK) != 0) return io_error("no pipe to a worker ({})", std::strerror(errno));
     return ok_status();
   }
@@ -65,8 +65,7 @@ class Pipe {
   int write_ = -1;
 };
 
-// What a worker's descriptors are. The first thing that goes wrong is kept: a worker that was started all the same
-// would write to our own output.
+// A worker's file descriptors. The first error is kept: a worker started despite it would write to our own output.
 class SpawnActions {
  public:
   SpawnActions() = default;
@@ -160,7 +159,7 @@ class Pool {
     TANDEM_TRY(process->output.open());
     const std::string log = file_of(task, ".log").string();
     SpawnActions actions;
-    // Stages come through the pipe; whatever else is said goes to a log.
+    // Stages come through the pipe; all other output goes to a log.
     actions.open(STDIN_FILENO, "/dev/null", O_RDONLY);
     actions.copy(process->output.write_end(), STDOUT_FILENO);
     actions.open(STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
@@ -177,7 +176,7 @@ class Pool {
   void listen() {
     std::vector<pollfd> polled;
     for (const auto& process : running_) polled.push_back({process->output.read_end(), POLLIN, 0});
-    // Where it cannot wait, it must not spin either; what there is to read is read in any case.
+    // If polling fails it must not spin; available output is read in any case.
     if (::poll(polled.data(), polled.size(), kPollMilliseconds) < 0) ::usleep(1000);
     for (const auto& process : running_) read_lines(*process);
   }
@@ -191,7 +190,7 @@ class Pool {
           process.line += c;
           continue;
         }
-        take_line(tasks_[process.task].name(), process.line);
+        handle_line(tasks_[process.task].name(), process.line);
         process.line.clear();
       }
     }
@@ -199,7 +198,7 @@ class Pool {
     if (count == 0) ::usleep(1000);
   }
 
-  void take_line(const std::string& shard, const std::string& line) const {
+  void handle_line(const std::string& shard, const std::string& line) const {
     if (const auto message = parse_log_line(line)) {
       options_.log.write(message->level, shard + ": " + std::string(message->message));
     } else if (options_.progress) {
@@ -223,7 +222,7 @@ class Pool {
     }
   }
 
-  // Nobody knows how it ended, because whoever started us ignores SIGCHLD, say. A result is written last and whole.
+  // Its exit status may be unknown, for instance if our parent ignores SIGCHLD. A result is written last and whole.
   Status lost(size_t task, int error) {
     if (read_text_file(file_of(task, ".result.json"), kResultLimit).ok()) return finish(task, 0);
     return internal_error(
@@ -311,7 +310,7 @@ Result<std::filesystem::path> find_worker(const std::filesystem::path& given) {
   std::filesystem::path path = given;
   if (path.empty()) {
     path = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / kWorkerName;
-    // An app may lie anywhere; then the worker is where it was installed together with the library.
+    // An app may be anywhere; the worker is then installed together with the library.
     Dl_info library = {};
     if (::access(path.c_str(), X_OK) != 0 && ::dladdr(kWorkerName, &library) != 0 && library.dli_fname != nullptr) {
       const auto installed = std::filesystem::path(library.dli_fname).parent_path() / "../bin" / kWorkerName;

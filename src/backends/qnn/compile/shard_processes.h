@@ -18,7 +18,7 @@ namespace tandem {
 struct WorkerTask {
   ShardJob job;
   uint64_t expected_memory = 0;  // Bytes that its process will take.
-  std::string label = {};        // What it is called in progress and errors; empty: as its shard.
+  std::string label = {};        // Its name in progress and errors; empty: the shard's.
 
   const std::string& name() const { return label.empty() ? job.shard.name : label; }
 };
@@ -33,13 +33,12 @@ struct WorkerOptions {
   Log log = {};
 };
 
-// Calls `done` for each task that was finished, in the order they end; its error ends the rest. After the first task
-// that fails no other is started, but those that run are waited for: what they finish is not lost. A stop ends all
-// processes at once.
+// Calls `done` for each finished task, in the order they end; its error ends the rest. After the first failure no other
+// task is started, but running ones are waited for, so that their work is not lost. A stop ends all processes at once.
 Status run_workers(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
                    const std::function<Status(size_t task, const ShardResult& result)>& done);
 
-// The same, and those that take the most memory and so the most time begin: then none of them is waited for at the end.
+// The same, starting with the tasks that take the most memory and so the most time, so that none runs alone at the end.
 Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptions& options,
                          const std::function<Status(size_t task, const ShardResult& result)>& done);
 
@@ -47,7 +46,7 @@ Status run_longest_first(const std::vector<WorkerTask>& tasks, const WorkerOptio
 Status run_tasks(std::vector<WorkerTask> tasks, const NpuOptions& npu, const CompileOptions& compile,
                  WorkerOptions options, const std::function<Status(size_t task, const ShardResult& result)>& done);
 
-// The worker beside the program that runs, or the one that was given; an error says how to get it.
+// The given worker, or the one next to the running program; an error says how to get it.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& given);
 
 }  // namespace tandem

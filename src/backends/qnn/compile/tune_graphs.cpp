@@ -29,7 +29,7 @@ class Tuner {
     choose_forms(usual);
     std::vector<GraphVariant> others;
     for (const int tile : kTriedTileSizes) {
-      if (!layer_.job.weight_sharing) break;  // Only shared weights are cut into such pieces.
+      if (!layer_.job.weight_sharing) break;  // Only shared weights are transferred in such tiles.
       others.push_back(best_);
       others.back().weight_tile_channels = tile;
     }
@@ -44,7 +44,7 @@ class Tuner {
   }
 
  private:
-  // Every form for all methods; estimates of one method do not depend on what the others are like.
+  // Every form for all methods; estimates of one method do not depend on the others.
   static std::vector<GraphVariant> form_candidates(const GraphVariant& usual) {
     std::vector<GraphVariant> candidates = {usual};
     for (const AttentionForm& form : all_attention_forms()) {
@@ -55,7 +55,7 @@ class Tuner {
     return candidates;
   }
 
-  // Those that have not been measured yet.
+  // The variants without estimates yet.
   Status measure(const std::vector<GraphVariant>& variants) {
     std::vector<WorkerTask> tasks;
     for (const GraphVariant& variant : variants) {

@@ -151,12 +151,12 @@ void QnnExecutionContext::rescore(const LoadedMethod& method, const Bindings& bi
       ir::decode_row(x.dtype, x.encoding, address_of(rescore.x, bindings) + x_bytes * static_cast<uint64_t>(row),
                      table.cols, scratch.x.data());
       scratch.input.set(scratch.x.data(), table.cols);
-      auto* const codes = reinterpret_cast<uint16_t*>(address_of(rescore.logits, bindings)) + row * table.rows;
-      find_largest(codes, table.rows, rescore.attributes.candidates, scratch.search, scratch.candidates.data());
+      auto* const quantized = reinterpret_cast<uint16_t*>(address_of(rescore.logits, bindings)) + row * table.rows;
+      find_largest(quantized, table.rows, rescore.attributes.candidates, scratch.search, scratch.candidates.data());
       for (const int32_t token : scratch.candidates) {
         float logit = multiply_row(table, token, scratch.input) * factor;
         if (softcap > 0.0f) logit = softcap * std::tanh(logit / softcap);
-        ir::encode_row(logits.dtype, logits.encoding, &logit, 1, codes + token);
+        ir::encode_row(logits.dtype, logits.encoding, &logit, 1, quantized + token);
       }
     };
     // A single row is done before a second thread would be awake.
@@ -171,14 +171,14 @@ void QnnExecutionContext::rescore(const LoadedMethod& method, const Bindings& bi
 std::shared_ptr<const SharedTensor> QnnExecutionContext::share(const std::shared_ptr<const Context>& context,
                                                                const TensorInfo& info, const uint8_t* data) {
   if (loaded_->heap == nullptr || sharing_refused_) return nullptr;
-  const auto place = loaded_->heap->find(data, info.bytes);
-  if (!place) return nullptr;
+  const auto range = loaded_->heap->find(data, info.bytes);
+  if (!range) return nullptr;
   // A caller that brings other memory to every call must not make this grow.
   if (shared_.size() >= kMaxKnownShared)
     std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<const SharedTensor>& known = shared_[{context.get(), data, info.dtype, info.shape}];
   if (auto tensor = known.lock()) return tensor;
-  auto made = SharedTensor::create(context, info, *place);
+  auto made = SharedTensor::create(context, info, *range);
   if (!made.ok()) {
     // The same bytes can be given by their address: the library then copies them.
     log_message(LogLevel::kWarning, made.error().message + "; running without shared buffers");

@@ -33,14 +33,14 @@ Status compare_checksums(const Artifact& artifact, ThreadPool& pool) {
 }
 
 Result<std::vector<BinaryInfo>> describe(const Artifact& artifact, const Library& library) {
-  const ArtifactHeader& head = artifact.header();
+  const ArtifactHeader& header = artifact.header();
   std::vector<BinaryInfo> binaries;
-  for (const Shard& shard : head.shards) {
+  for (const Shard& shard : header.shards) {
     auto info = read_binary_info(library, artifact.bytes(shard.binary));
     if (!info.ok()) return with_context(std::move(info).error(), "shard \"{}\"", shard.name);
-    if (info->arch != head.device.arch) {
+    if (info->arch != header.device.arch) {
       return corrupt("the binary of shard \"{}\" was compiled for V{} and the file says V{}; compile it again",
-                     shard.name, info->arch, head.device.arch);
+                     shard.name, info->arch, header.device.arch);
     }
     binaries.push_back(std::move(info).value());
   }
@@ -145,33 +145,33 @@ Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const
 }
 
 Status load_shards(const Artifact& artifact, ThreadPool& pool, LoadedShards& loaded) {
-  const ArtifactHeader& head = artifact.header();
+  const ArtifactHeader& header = artifact.header();
   loaded.artifact = &artifact;
   TANDEM_TRY(compare_checksums(artifact, pool));
   TANDEM_ASSIGN(const std::vector<BinaryInfo> binaries, describe(artifact, *loaded.device->backend()->library()));
   std::vector<ShardDescription> descriptions;
   uint64_t spill_fill_bytes = 0;
-  for (size_t i = 0; i < head.shards.size(); ++i) {
-    descriptions.push_back({&head.shards[i], &binaries[i]});
+  for (size_t i = 0; i < header.shards.size(); ++i) {
+    descriptions.push_back({&header.shards[i], &binaries[i]});
     spill_fill_bytes = std::max(spill_fill_bytes, binaries[i].spill_fill_bytes());
   }
-  for (const ir::Graph& graph : head.methods) {
+  for (const ir::Graph& graph : header.methods) {
     TANDEM_ASSIGN(LoadedMethod method, plan(artifact, graph, descriptions));
     loaded.methods.push_back(std::move(method));
   }
-  for (size_t i = 0; i < head.shards.size(); ++i) {
+  for (size_t i = 0; i < header.shards.size(); ++i) {
     Context::LoadOptions options;
     options.checksum_compared = true;
     // They take turns, so one scratch memory does for all.
-    options.use_group = head.shards.size() > 1 && spill_fill_bytes > 0;
+    options.use_group = header.shards.size() > 1 && spill_fill_bytes > 0;
     options.group.first = i > 0 ? loaded.shards[0].context : nullptr;
     options.group.spill_fill_bytes = spill_fill_bytes;
-    auto context = Context::load(loaded.device, binary_of(artifact, head.shards[i]), options);
+    auto context = Context::load(loaded.device, binary_of(artifact, header.shards[i]), options);
     TANDEM_TRY(artifact.check());
-    if (!context.ok()) return with_context(std::move(context).error(), "shard \"{}\"", head.shards[i].name);
+    if (!context.ok()) return with_context(std::move(context).error(), "shard \"{}\"", header.shards[i].name);
     TANDEM_ASSIGN(LoadedShard shard, load_shard(std::move(context).value(), binaries[i], loaded.methods, i));
     loaded.shards.push_back(std::move(shard));
-    artifact.release_segment(head.shards[i].binary.segment);  // The library has made its own copy.
+    artifact.release_segment(header.shards[i].binary.segment);  // The library has made its own copy.
   }
   return ok_status();
 }

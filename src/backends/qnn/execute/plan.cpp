@@ -204,7 +204,7 @@ class Planner {
 
   // Whether the graph's work is wanted for the rows that the caller will read, and for no others: it gives rows of
   // outputs and nothing else. (k_new and v_new have no rows in this sense: the caller wants them always.)
-  bool gives_only_rows(const GraphInfo& info) const {
+  bool writes_only_rows(const GraphInfo& info) const {
     return std::ranges::all_of(info.outputs, [&](const TensorInfo& output) {
       const auto it = names_.find(output.name);
       if (it == names_.end()) return false;
@@ -214,7 +214,7 @@ class Planner {
     });
   }
 
-  bool takes_only_rows(const GraphInfo& info) const {
+  bool reads_only_rows(const GraphInfo& info) const {
     return std::ranges::all_of(info.inputs, [&](const TensorInfo& input) {
       const auto it = names_.find(input.name);
       return it != names_.end() && has_rows(graph_.at(it->second), graph_.tokens);
@@ -226,7 +226,7 @@ class Planner {
     step.shard = shard_index;
     step.graph = graph_index;
     step.staged = tokens != graph_.tokens;
-    step.by_row = step.staged || (tokens == 1 && gives_only_rows(info) && takes_only_rows(info));
+    step.by_row = step.staged || (tokens == 1 && writes_only_rows(info) && reads_only_rows(info));
     if (info.outputs.empty()) return corrupt("graph \"{}\" has no outputs; compile the file again", info.name);
     for (const TensorInfo& input : info.inputs) {
       TANDEM_ASSIGN(const Port port, check(input, info, step));
@@ -310,7 +310,7 @@ class Planner {
   const ir::Graph& graph_;
   std::span<const ShardDescription> shards_;
   std::unordered_map<std::string_view, ir::TensorId> names_;
-  std::vector<Ready> ready_;                     // By TensorId.
+  std::vector<Ready> ready_;                      // By TensorId.
   std::vector<std::optional<uint64_t>> offsets_;  // By TensorId: where in the arena.
   MethodPlan plan_;
 };

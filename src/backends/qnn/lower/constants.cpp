@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kMostBytes = 0xffffffffu;  // Of a QNN tensor.
 
-// Gives the memory back; assigning {} would keep it.
+// Frees the memory; assigning {} would keep it.
 template <typename T>
 void release(std::vector<T>& values) {
   std::vector<T>().swap(values);
@@ -168,7 +168,7 @@ Result<RopeTables> make_rope_tables(const ir::Tensor& cos, const ir::Tensor& sin
   for (const std::vector<float>* const frequency : frequencies) {
     for (int64_t position = 0; position < context; ++position) {
       for (size_t i = 0; i < size; ++i) {
-        // In float, as everywhere: at far positions the rounding of the angle shows.
+        // In float, as everywhere: at large positions the rounding of the angle matters.
         const float angle = static_cast<float>(position) * (*frequency)[i];
         cos_row[i] = std::cos(angle) * factor;
         sin_row[i] = std::sin(angle) * factor;

@@ -1,5 +1,5 @@
-// Constants: matrices that several graphs use, quantized once and added to each; vectors that are asked for once and
-// made into small constants where an op needs them; rotary tables.
+// Constants: matrices that several graphs use, quantized once and added to each; vectors, loaded once and turned into
+// small constants where an op needs them; rotary tables.
 #pragma once
 
 #include <map>
@@ -26,15 +26,15 @@ struct MatrixUse {
   bool is_same_constant(const MatrixUse& other) const;
 };
 
-// The matrix as it came, checked against what the graph says of it.
+// The loaded matrix, checked against the graph.
 Status check_matrix(const ir::Tensor& weight, const WeightMatrix& matrix);
 // [V, D], a block of rows at a time.
 Result<TensorSpec> make_table(const MatrixUse& use, const WeightMatrix& matrix);
-// [1, 1, K, M]. Takes what it needs of the matrix and frees the rest: the codes are there once when it returns.
-// The result borrows from `matrix`.
+// [1, 1, K, M]. Consumes the matrix and frees what it does not need: only one copy of the quantized values is left. The
+// result borrows from `matrix`.
 Result<TensorSpec> make_conv2d(const MatrixUse& use, WeightMatrix& matrix);
 
-// Each vector is asked for once.
+// Each vector is loaded once.
 class VectorCache {
  public:
   explicit VectorCache(const LoweringWeights& weights) : weights_(weights) {}

@@ -1,5 +1,5 @@
-// Emitter: adds tensors and nodes to a QNN graph, names the nodes after what they write, and says what an IR tensor's
-// dtype and encoding are in QNN's words.
+// Emitter: adds tensors and nodes to a QNN graph, names the nodes after their outputs, and translates an IR tensor's
+// dtype and encoding to QNN's.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct TensorType {
 
 // Activations, inputs, outputs and states. Refuses what no static graph has, such as f32.
 Result<TensorType> type_of(const ir::Tensor& tensor);
-// IR: value = scale * (code - zero_point). QNN: value = scale * (code + offset).
+// IR: value = scale * (q - zero_point). QNN: value = scale * (q + offset).
 inline ScaleOffset scale_offset(const ir::Encoding& encoding) { return {encoding.scale, -encoding.zero_point}; }
 // A dimension of a verified graph.
 inline uint32_t dim(int64_t value) { return static_cast<uint32_t>(value); }

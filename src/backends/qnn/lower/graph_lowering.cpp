@@ -49,7 +49,7 @@ Status GraphLowering::lower() {
   return {};
 }
 
-// Ops of the form that updates its caches, and those that fixed graphs have in parts.
+// Ops of the dynamic form, and those that the passes split for fixed graphs.
 Status GraphLowering::check_support() const {
   const ir::OpInfo& info = op_info(op_->kind);
   if (info.is_static()) return {};

@@ -68,7 +68,7 @@ class GraphLowering {
   Status slice();
   Status convert();
 
-  // ---- What they share; all speak of op_ ----
+  // ---- Helpers; all refer to op_ ----
 
   TensorId in_id(size_t i = 0) const { return op_->inputs[i]; }
   TensorId out_id(size_t i = 0) const { return op_->outputs[i]; }

@@ -1,8 +1,8 @@
 // Lowering: static graphs of the IR to graphs of one QNN context, finalized and ready to be serialized or run.
 //
-// What the graphs must look like: every activation is u16 with an encoding, or all are f16; attention is in its
-// expanded form (ir/graph.h); caches are read only; the border is made of inputs, states and outputs, and QNN's tensors
-// have the names of the IR's. What cannot be lowered is refused with the op and the tensor.
+// Requirements: every activation is u16 with an encoding, or all are f16; attention is in its expanded form
+// (ir/graph.h); caches are read only. The QNN graph's inputs and outputs are the IR's inputs, states and outputs, with
+// the same names. What cannot be lowered is refused with the op and the tensor.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace tandem::qnn {
 
-// Where constants come from. Each is asked for once, however many graphs and ops use it.
+// The source of constants. Each is loaded once, however many graphs and ops use it.
 class LoweringWeights {
  public:
   virtual ~LoweringWeights() = default;
@@ -38,7 +38,7 @@ struct LoweringOptions {
   bool estimate = false;  // Lets the library simulate the finalized graphs (LoweredGraph::estimate).
   // What begins now: "weight layers.0.mlp.up", "ops of decode", "finalize decode".
   std::function<void(std::string_view stage)> progress = {};
-  // Asked between weights and between graphs; true ends the lowering with kCancelled. The library itself cannot be
+  // Polled between weights and between graphs; true ends the lowering with kCancelled. The library itself cannot be
   // interrupted.
   std::function<bool()> stop = {};
 };

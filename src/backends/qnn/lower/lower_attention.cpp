@@ -16,7 +16,7 @@ float largest(const TensorType& type) {
   return type.encoding->scale * static_cast<float>(std::max(-type.encoding->offset, 65535 + type.encoding->offset));
 }
 
-// All of a tensor but along one axis.
+// A slice along one axis.
 I32Values slice_ranges(const Shape& shape, size_t axis, uint32_t begin, uint32_t end) {
   I32Values ranges{{dim(static_cast<int64_t>(shape.size())), 3}, {}};
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -29,8 +29,8 @@ I32Values slice_ranges(const Shape& shape, size_t axis, uint32_t begin, uint32_t
 
 }  // namespace
 
-// Two tables of the whole context, computed now, and a Gather in each call. Gather fails for indices that are not
-// there: the run time gives padding the position 0.
+// Two tables of the whole context, computed now, and a Gather in each call. Gather fails for indices outside the table:
+// the run time gives padding the position 0.
 Status GraphLowering::rope_table() {
   std::vector<const std::vector<float>*> frequencies;
   for (size_t i = 1; i < op_->inputs.size(); ++i) {
@@ -39,7 +39,7 @@ Status GraphLowering::rope_table() {
   }
   TANDEM_ASSIGN(const RopeTables tables,
                 make_rope_tables(out(0), out(1), frequencies, op_->attributes.factor, graph_.context));
-  const Layout indices = values_.border(in_id());
+  const Layout indices = values_.io_layout(in_id());
   TANDEM_ASSIGN(const TensorRef positions, values_.get(in_id(), indices));
   Layout rows = indices;
   rows.shape.push_back(dim(width(out())));
@@ -51,8 +51,8 @@ Status GraphLowering::rope_table() {
   return {};
 }
 
-// The op wants [1, heads, N, d]; with [1, N, heads, d] it runs, and is wrong. Rope made of slices and products is
-// miscompiled behind an RmsNorm.
+// The op needs [1, heads, N, d]; with [1, N, heads, d] it runs, and is wrong. Rope made of slices and products is
+// miscompiled after an RmsNorm.
 Status GraphLowering::rope() {
   const int64_t heads = width(in()) / op_->attributes.head_dim;
   if (graph_.tokens == 1 && !op_->attributes.interleaved) return rope_by_parts(heads);
@@ -71,7 +71,7 @@ Status GraphLowering::rope() {
 }
 
 // Rope from products: y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin. In [1, N, heads, d], row by row: with heads before
-// rows it is miscompiled behind an RmsNorm.
+// rows it is miscompiled after an RmsNorm.
 Status GraphLowering::rope_by_parts(int64_t heads) {
   TANDEM_ASSIGN(const TensorType type, type_of(in()));
   TANDEM_ASSIGN(const TensorType result_type, type_of(out()));
@@ -122,16 +122,16 @@ Status GraphLowering::split_heads() {
   // One row is the same in all layouts.
   if (graph_.tokens == 1) return reencode(in_id(), out_id(), values_.with_last(in_id(), op_->attributes.head_dim));
   const Layout apart = values_.heads(in_id(), heads);
-  // Where the heads are not apart yet, the encoding is changed first: a cache's codes are smaller.
+  // Where the heads are not split yet, the encoding is changed first: a cache's values are smaller.
   return reencode(in_id(), out_id(), values_.has(in_id(), apart) ? apart : values_.rows(in_id()));
 }
 
 Status GraphLowering::join_heads() { return reencode(in_id(), out_id(), values_.with_last(in_id(), width(in()))); }
 
 Status GraphLowering::append_rows() {
-  TANDEM_ASSIGN(const TensorRef cache, values_.get(in_id(0), values_.border(in_id(0))));
-  TANDEM_ASSIGN(const TensorRef rows, values_.get(in_id(1), values_.border(in_id(1))));
-  TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), values_.border(out_id())));
+  TANDEM_ASSIGN(const TensorRef cache, values_.get(in_id(0), values_.io_layout(in_id(0))));
+  TANDEM_ASSIGN(const TensorRef rows, values_.get(in_id(1), values_.io_layout(in_id(1))));
+  TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), values_.io_layout(out_id())));
   return emitter_.node("Concat", {cache, rows}, y, {{"axis", uint32_t{2}}});
 }
 
@@ -141,7 +141,7 @@ Status GraphLowering::matmul() {
   TANDEM_ASSIGN(const TensorType type, type_of(in(0)));
   const Layout rows = values_.grouped(in_id(0), heads, groups), results = values_.grouped(out_id(), heads, groups);
   TANDEM_ASSIGN(const TensorRef a, values_.get(in_id(0), rows));
-  TANDEM_ASSIGN(const TensorRef b, values_.get(in_id(1), values_.border(in_id(1))));
+  TANDEM_ASSIGN(const TensorRef b, values_.get(in_id(1), values_.io_layout(in_id(1))));
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), results));
   std::vector<NodeParam> params;
   if (op_->attributes.transpose_b) params.push_back({"transpose_in1", true});
@@ -173,8 +173,8 @@ Status GraphLowering::slice() {
   size_t axis = 0;
   if (by_heads) {
     const bool one_row = graph_.tokens == 1;
-    from = one_row ? values_.grouped(in_id(), in().shape[0], 1) : values_.border(in_id());
-    to = one_row ? values_.grouped(out_id(), out().shape[0], 1) : values_.border(out_id());
+    from = one_row ? values_.grouped(in_id(), in().shape[0], 1) : values_.io_layout(in_id());
+    to = one_row ? values_.grouped(out_id(), out().shape[0], 1) : values_.io_layout(out_id());
     axis = one_row ? 2 : 1;
   } else {
     from = values_.with_last(in_id(), width(in()));
@@ -190,13 +190,13 @@ Status GraphLowering::slice() {
 
 // One row of mask fits any layout of the scores; several are the same for every head.
 Layout GraphLowering::score_layout() const {
-  return in(0).shape[1] == 1 ? values_.with_last(in_id(0), width(in(0))) : values_.border(in_id(0));
+  return in(0).shape[1] == 1 ? values_.with_last(in_id(0), width(in(0))) : values_.io_layout(in_id(0));
 }
 
 Status GraphLowering::add_mask() {
   const Layout layout = score_layout();
   TANDEM_ASSIGN(const TensorRef scores, values_.get(in_id(0), layout));
-  TANDEM_ASSIGN(const TensorRef mask, values_.get(in_id(1), values_.border(in_id(1))));
+  TANDEM_ASSIGN(const TensorRef mask, values_.get(in_id(1), values_.io_layout(in_id(1))));
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), layout));
   return emitter_.node("ElementWiseAdd", {scores, mask}, y);
 }
@@ -214,7 +214,7 @@ Status GraphLowering::masked_softmax() {
         encoding_for_range(DataType::kFixedU16, low(*sum.encoding) + low(*mask_type.encoding), std::max(high, 0.0f));
   }
   TANDEM_ASSIGN(const TensorRef scores, values_.get(in_id(0), layout));
-  TANDEM_ASSIGN(const TensorRef mask, values_.get(in_id(1), values_.border(in_id(1))));
+  TANDEM_ASSIGN(const TensorRef mask, values_.get(in_id(1), values_.io_layout(in_id(1))));
   TANDEM_ASSIGN(const TensorRef masked, between("masked", sum, layout.shape));
   TANDEM_TRY(emitter_.node("ElementWiseAdd", {scores, mask}, masked));
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), layout));

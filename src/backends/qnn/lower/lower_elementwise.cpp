@@ -1,4 +1,4 @@
-// Ops that treat each number, or each number and its neighbour in another tensor, on their own.
+// Elementwise ops of one or two tensors.
 #include "backends/qnn/lower/graph_lowering.h"
 #include "base/error.h"
 
@@ -35,7 +35,7 @@ Status GraphLowering::softcap() {
   TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), layout));
   TANDEM_ASSIGN(const TensorRef down, constant(make_scalar(out().name + "#down", type, 1.0f / cap)));
   TANDEM_ASSIGN(const TensorRef up, constant(make_scalar(out().name + "#up", type, cap)));
-  // The same codes before and after the division; Tanh takes a symmetric range of 1 only.
+  // The same quantized values before and after the division; Tanh takes a symmetric range of 1 only.
   TensorType divided = type, unit = type;
   if (!type.is_float()) {
     divided.encoding = ScaleOffset{type.encoding->scale / cap, type.encoding->offset};
@@ -59,7 +59,7 @@ Status GraphLowering::add_vector() {
   return emitter_.node("ElementWiseAdd", {x, b}, y);
 }
 
-// The one mover that changes encodings as it should.
+// The only mover that requantizes correctly.
 Status GraphLowering::concat() {
   const bool by_heads = in().shape.size() == 3;
   Layout all = values_.rows(out_id());

@@ -25,13 +25,13 @@ Status GraphLowering::linear() {
                        {{"stride", U32Values{{2}, {1, 1}}}, {"pad_amount", U32Values{{2, 2}, {0, 0, 0, 0}}}});
 }
 
-// Gather fails for indices that are not there: the run time gives padding a token that is.
+// Gather fails for indices outside the table: the run time gives padding a valid token.
 Status GraphLowering::embedding() {
   if (op_->attributes.on_host) {
     return unsupported("this embedding is looked up by the CPU; cut the graph behind it");
   }
   TANDEM_ASSIGN(const TensorRef table, matrix({&in(1), &out()}));
-  const Layout indices = values_.border(in_id());
+  const Layout indices = values_.io_layout(in_id());
   TANDEM_ASSIGN(const TensorRef tokens, values_.get(in_id(), indices));
   Layout rows = indices;
   rows.shape.push_back(dim(width(out())));

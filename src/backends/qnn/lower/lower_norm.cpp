@@ -14,7 +14,7 @@ std::vector<NodeParam> norm_params(float eps) { return {{"epsilon", eps}, {"axes
 }  // namespace
 
 // Over groups of a row: [1, N, groups, size], row by row. Never head by head: RmsNorm on [1, h, N, d] with slices and a
-// broadcast product behind it is miscompiled.
+// broadcast product after it is miscompiled.
 Status GraphLowering::rms_norm() {
   TANDEM_ASSIGN(const TensorType type, type_of(in()));
   TANDEM_ASSIGN(const std::vector<float>* weight, vector(1));
@@ -44,8 +44,7 @@ Status GraphLowering::layer_norm() {
 }
 
 // HTP's LayerNorm takes a gamma of 8 bits only (with 16 it validates or not, and is wrong). 8 bits for all channels
-// cost more than the rest of the layer: so gamma is 1 there, and the real one and beta are applied behind it in 16
-// bits.
+// cost more than the rest of the layer: so gamma is 1 there, and the real one and beta are applied after it in 16 bits.
 Status GraphLowering::layer_norm_fixed(const TensorType& type, const std::vector<float>& gamma,
                                        const std::vector<float>& beta) {
   const Layout rows = values_.rows(in_id());

@@ -49,7 +49,7 @@ Shape Values::index_shape(TensorId id) const {
   return {1, 1, count};
 }
 
-Layout Values::border(TensorId id) const {
+Layout Values::io_layout(TensorId id) const {
   const ir::Tensor& tensor = graph_.at(id);
   if (tensor.shape.size() == 1) return {1, index_shape(id)};
   return tensor.shape.size() == 3 ? heads(id, tensor.shape[0]) : rows(id);
@@ -71,15 +71,15 @@ Layout Values::with_last(TensorId id, int64_t last) const {
   for (const Form& form : forms_[static_cast<size_t>(id)]) {
     if (form.layout.shape.back() == dim(last)) return form.layout;
   }
-  return border(id);
+  return io_layout(id);
 }
 
 Layout Values::common(TensorId a, TensorId b) const {
-  if (has(a, border(a)) && has(b, border(a))) return border(a);
+  if (has(a, io_layout(a)) && has(b, io_layout(a))) return io_layout(a);
   for (const Form& form : forms_[static_cast<size_t>(a)]) {
     if (has(b, form.layout)) return form.layout;
   }
-  return border(a);
+  return io_layout(a);
 }
 
 bool Values::has(TensorId id, const Layout& layout) const {
@@ -97,7 +97,7 @@ Status Values::add_inputs() {
     if (!read[i]) return invalid_argument("input \"{}\" is read by no op; take it out of the graph", tensor.name);
     const auto id = static_cast<TensorId>(i);
     TANDEM_ASSIGN(const TensorType type, type_of(tensor));
-    const Layout layout = border(id);
+    const Layout layout = io_layout(id);
     TANDEM_TRY(check_size(tensor, layout.shape));
     TANDEM_ASSIGN(const TensorRef ref, emitter_.add(TensorKind::kAppWrite, tensor.name, type, layout.shape));
     forms_[i].push_back({layout, ref});
@@ -109,8 +109,8 @@ Result<TensorRef> Values::define(TensorId id, const Layout& layout) {
   const ir::Tensor& tensor = graph_.at(id);
   TANDEM_ASSIGN(const TensorType type, type_of(tensor));
   TANDEM_TRY(check_size(tensor, layout.shape));
-  // The name is the border tensor's; in other layouts the value has names of ours.
-  const bool is_output = tensor.role == TensorRole::kOutput && layout == border(id);
+  // Only the I/O layout has the output's name; in other layouts the value has generated names.
+  const bool is_output = tensor.role == TensorRole::kOutput && layout == io_layout(id);
   const bool is_first = forms_[static_cast<size_t>(id)].empty() && tensor.role == TensorRole::kActivation;
   std::string name = tensor.name;
   if (!is_output && !is_first) name += str_format("#{}.{}", layout.heads, shape_text(layout.shape));
@@ -155,7 +155,7 @@ Result<TensorRef> Values::get(TensorId id, const Layout& layout) {
 Status Values::alias(TensorId to, TensorId from) {
   // An output of the graph has a tensor of its own: a copy of one that is there, or made by finish() from another
   // layout.
-  const Layout at_io = border(to);
+  const Layout at_io = io_layout(to);
   const bool is_output = graph_.at(to).role == TensorRole::kOutput;
   for (const Form& form : std::vector<Form>(forms_[static_cast<size_t>(from)])) {
     if (is_output && form.layout == at_io) {
@@ -169,7 +169,7 @@ Status Values::alias(TensorId to, TensorId from) {
 
 Status Values::finish(TensorId id) {
   if (graph_.at(id).role != TensorRole::kOutput) return {};
-  return get(id, border(id)).status();
+  return get(id, io_layout(id)).status();
 }
 
 }  // namespace tandem::qnn

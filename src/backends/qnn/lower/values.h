@@ -1,8 +1,7 @@
 // Values: which QNN tensors hold the values of each IR tensor, and in what layout.
 //
-// A value may exist in several layouts; others are made on demand by Reshape and Transpose, which keep codes and
-// encoding. So a rope, which HTP computes head by head, is followed by no layout op when heads are what its reader
-// wants.
+// A value may exist in several layouts; others are made on demand by Reshape and Transpose, which keep quantized values
+// and encoding. So a rope, which HTP computes head by head, is followed by no layout op when its reader wants heads.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +28,20 @@ class Values {
   // Both must outlive this.
   Values(const ir::Graph& graph, Emitter& emitter) : graph_(graph), emitter_(emitter), forms_(graph.tensors.size()) {}
 
-  // Inputs and states become inputs of the QNN graph. One that no op reads is refused: the border of the QNN graph is
-  // that of the IR's.
+  // Inputs and states become inputs of the QNN graph. One that no op reads is refused: both graphs have the same inputs
+  // and outputs.
   Status add_inputs();
 
   // Layouts of an IR tensor [N, W] or [H, N, D].
-  Layout border(ir::TensorId id) const;                // As it passes the graph's border: [1, 1, N, W], [1, H, N, D].
+  Layout io_layout(ir::TensorId id) const;             // As graph input or output: [1, 1, N, W], [1, H, N, D].
   Layout rows(ir::TensorId id) const;                  // [1, 1, N, W]
   Layout split(ir::TensorId id, int64_t heads) const;  // [1, N, heads, W / heads], row by row.
   Layout heads(ir::TensorId id, int64_t heads) const;  // [1, heads, N, W / heads], head by head.
   // [1, groups, heads / groups * N, W / heads], head by head: what several heads multiply with one matrix.
   Layout grouped(ir::TensorId id, int64_t heads, int64_t groups) const;
-  // A layout that exists, and has this last dimension; the border's if there is none.
+  // An existing layout with this last dimension; the I/O layout if there is none.
   Layout with_last(ir::TensorId id, int64_t last) const;
-  // A layout that both have, or the border's.
+  // A layout that both have, or the I/O layout.
   Layout common(ir::TensorId a, ir::TensorId b) const;
   bool has(ir::TensorId id, const Layout& layout) const;
 
@@ -52,7 +51,7 @@ class Values {
   Result<TensorRef> define(ir::TensorId id, const Layout& layout);
   // `to` has the numbers and the encoding of `from`, and so its tensors.
   Status alias(ir::TensorId to, ir::TensorId from);
-  // After the op that writes `id`: an output of the graph is there in the border's layout.
+  // Called after the op that writes `id`: makes an output of the graph available in the I/O layout.
   Status finish(ir::TensorId id);
 
  private:

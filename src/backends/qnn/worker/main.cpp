@@ -28,7 +28,7 @@ Status run(const char* job_path, const char* result_path, int stages) {
   TANDEM_ASSIGN(const ShardJob job, ShardJob::from_json(text));
   const auto stage = [&](std::string_view name) {
     const std::string line = std::string(name) + "\n";
-    // Whoever listens may be gone; then there is nobody to tell.
+    // The reader may be gone; then there is nobody to report to.
     const ssize_t ignored = ::write(stages, line.data(), line.size());
     (void)ignored;
   };
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     std::fputs("usage: tandem-qnn-worker JOB.json RESULT.json (`tandem compile --target ...` starts it)\n", stderr);
     return 2;
   }
-  // Dies with the compile that started it, also if that is killed.
+  // Dies with the compile that started it, even if that is killed.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // Ctrl-C in a terminal, its end, or a service manager's stop reach all processes of the group: the one that started
   // us decides, and ends us with SIGKILL.

@@ -8,11 +8,11 @@ namespace emulator_test {
 
 using test::TempFolder;
 
-// The noise of the library's arithmetic. It is mostly that of keys and values in u8 whose code the last bit decides:
-// with u16 there are 20 dB more. These models are random, and a few heads wide: one code matters more than in real
-// ones.
+// The noise of the library's arithmetic. It is mostly that of keys and values in u8 whose value the last bit decides:
+// with u16 there are 20 dB more. These models are random, and a few heads wide: one quantized value matters more than
+// in real ones.
 constexpr double kDeviceNoise = 38.0;
-// A code that differs in one layer makes more of them differ in the next.
+// A value that differs in one layer makes more of them differ in the next.
 constexpr double kNoiseOfFourLayers = 35.0;
 
 double log_sqnr(const std::string& what, const std::vector<float>& wanted, const std::vector<float>& got) {
@@ -91,7 +91,7 @@ TEST(Emulator, ShardsAndModesGiveTheSameTokens) {
         // Other graphs of the same numbers.
         EXPECT_GE(log_sqnr("kv against hybrid", expected, logits), kDeviceNoise);
       } else {
-        EXPECT_TRUE(logits == expected) << "the border between shards costs nothing";
+        EXPECT_TRUE(logits == expected) << "the boundary between shards costs nothing";
       }
     }
   }

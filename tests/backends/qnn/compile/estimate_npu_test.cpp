@@ -27,7 +27,7 @@ class NpuEstimate : public testing::Test {
     const auto bytes = test::read_file(folder_ / "estimate.json");
     return Json::parse(bytes.begin(), bytes.end());
   }
-  static ArtifactHeader head_of(const fs::path& file) {
+  static ArtifactHeader header_of(const fs::path& file) {
     auto artifact = Artifact::open(file);
     EXPECT_TRUE(artifact.ok()) << artifact.error().message;
     return artifact.ok() ? artifact->header() : ArtifactHeader{};
@@ -85,7 +85,7 @@ TEST_F(NpuEstimate, OfTheChipItselfComesWithTheCompile) {
   without.backend["estimate"] = "false";
   const auto plain = test::must_compile(checkpoint_, folder_ / "plain.tdm", without);
   EXPECT_FALSE(plain.estimates.has_value());
-  const ArtifactHeader a = head_of(output_), b = head_of(folder_ / "plain.tdm");
+  const ArtifactHeader a = header_of(output_), b = header_of(folder_ / "plain.tdm");
   ASSERT_EQ(a.shards.size(), 2u);
   ASSERT_EQ(b.shards.size(), 2u);
   for (size_t i = 0; i < a.shards.size(); ++i) {
@@ -116,9 +116,9 @@ TEST_F(NpuEstimate, OfARelativeCompilesTheShardsAgain) {
   EXPECT_EQ(report.estimates->vtcm_mb, 8) << "that of the chip that was asked for";
   EXPECT_EQ(folder_.entries(), 3u) << "something was left behind";
   EXPECT_EQ(std::ranges::count_if(told, [](const std::string& what) { return what.ends_with("on sa8797"); }), 2);
-  const ArtifactHeader head = head_of(output_);
-  EXPECT_EQ(head.device.soc_model, 69u) << "the binaries are for the chip that was asked for";
-  EXPECT_EQ(stored_estimate(head.metrics)->soc_model, 72u);
+  const ArtifactHeader header = header_of(output_);
+  EXPECT_EQ(header.device.soc_model, 69u) << "the binaries are for the chip that was asked for";
+  EXPECT_EQ(stored_estimate(header.metrics)->soc_model, 72u);
 }
 
 TEST_F(NpuEstimate, WhatIsFinishedIsNotLost) {

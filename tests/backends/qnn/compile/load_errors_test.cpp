@@ -30,21 +30,21 @@ class NpuLoad : public testing::Test {
 
   static fs::path changed_file() { return *folder_ / "changed.tdm"; }
 
-  // The file with another head; segments and checksums as they are.
+  // The file with another header; segments and checksums as they are.
   static Status write_changed(const std::function<void(ArtifactHeader&)>& change) {
     const auto artifact = Artifact::open(file());
     EXPECT_TRUE(artifact.ok());
-    ArtifactHeader head = artifact->header();
+    ArtifactHeader header = artifact->header();
     std::vector<SegmentFile> segments;
-    for (size_t i = 0; i < head.segments.size(); ++i) {
+    for (size_t i = 0; i < header.segments.size(); ++i) {
       const fs::path path = *folder_ / ("segment" + std::to_string(i));
       test::write_file(path, artifact->segment_bytes(i));
-      segments.push_back({head.segments[i].name, path, head.segments[i].hash});
+      segments.push_back({header.segments[i].name, path, header.segments[i].hash});
     }
-    change(head);
-    return write_artifact(changed_file(), head, segments, {});
+    change(header);
+    return write_artifact(changed_file(), header, segments, {});
   }
-  static fs::path with_head(const std::function<void(ArtifactHeader&)>& change) {
+  static fs::path with_header(const std::function<void(ArtifactHeader&)>& change) {
     const Status status = write_changed(change);
     EXPECT_TRUE(status.ok()) << status.error().message;
     return changed_file();
@@ -66,7 +66,7 @@ TempFolder* NpuLoad::folder_ = nullptr;
 TEST_F(NpuLoad, TheWholeFileLoads) {
   TANDEM_NEEDS_QNN();
   EXPECT_NE(test::load_npu(file()), nullptr);
-  EXPECT_NE(test::load_npu(with_head([](ArtifactHeader&) {})), nullptr) << "the test's own writing damages it";
+  EXPECT_NE(test::load_npu(with_header([](ArtifactHeader&) {})), nullptr) << "the test's own writing damages it";
 }
 
 TEST_F(NpuLoad, Truncated) {
@@ -98,37 +98,38 @@ TEST_F(NpuLoad, AFlippedByteInAShard) {
 TEST_F(NpuLoad, ForAnotherChip) {
   TANDEM_NEEDS_QNN();
   EXPECT_NE(test::load_npu(file()), nullptr);
-  const std::string message = error_of(with_head([](ArtifactHeader& head) {
-    head.device.soc_model = 57;
-    head.device.arch = 75;
+  const std::string message = error_of(with_header([](ArtifactHeader& header) {
+    header.device.soc_model = 57;
+    header.device.arch = 75;
   }));
   EXPECT_HAS(message, "V75");
-  EXPECT_HAS(error_of(with_head([](ArtifactHeader& head) { head.device.arch = 75; })), "V75");
-  EXPECT_HAS(error_of(with_head([](ArtifactHeader& head) { head.device.arch = 0; })), "chip");
+  EXPECT_HAS(error_of(with_header([](ArtifactHeader& header) { header.device.arch = 75; })), "V75");
+  EXPECT_HAS(error_of(with_header([](ArtifactHeader& header) { header.device.arch = 0; })), "chip");
 }
 
 TEST_F(NpuLoad, OfAnotherLibrary) {
   TANDEM_NEEDS_QNN();
-  const std::string newer = error_of(with_head([](ArtifactHeader& head) { head.device.core_version = "2.41.0"; }));
+  const std::string newer =
+      error_of(with_header([](ArtifactHeader& header) { header.device.core_version = "2.41.0"; }));
   EXPECT_HAS(newer, "2.41.0");
   EXPECT_HAS(newer, "compile the model again");
-  EXPECT_HAS(error_of(with_head([](ArtifactHeader& head) { head.device.backend_version = "5.99.0"; })), "5.99.0");
-  EXPECT_NE(test::load_npu(with_head([](ArtifactHeader& head) { head.device.core_version = "2.39.0"; })), nullptr)
+  EXPECT_HAS(error_of(with_header([](ArtifactHeader& header) { header.device.backend_version = "5.99.0"; })), "5.99.0");
+  EXPECT_NE(test::load_npu(with_header([](ArtifactHeader& header) { header.device.core_version = "2.39.0"; })), nullptr)
       << "an older library compiled it";
 }
 
 TEST_F(NpuLoad, WeightsThatAreShared) {
   TANDEM_NEEDS_QNN();
-  EXPECT_HAS(error_of(with_head([](ArtifactHeader& head) { head.device.weight_shared = true; })),
+  EXPECT_HAS(error_of(with_header([](ArtifactHeader& header) { header.device.weight_shared = true; })),
              "share their weights");
 }
 
 TEST_F(NpuLoad, ShardsThatDoNotBelongTogether) {
   TANDEM_NEEDS_QNN();
-  EXPECT_HAS(error_of(with_head([](ArtifactHeader& head) { head.shards.pop_back(); })), "logits");
-  error_of(with_head([](ArtifactHeader& head) { std::swap(head.shards[0], head.shards[1]); }));
+  EXPECT_HAS(error_of(with_header([](ArtifactHeader& header) { header.shards.pop_back(); })), "logits");
+  error_of(with_header([](ArtifactHeader& header) { std::swap(header.shards[0], header.shards[1]); }));
   // Without any, the reader would look for a CPU's weights: such a file is not even written.
-  const Status status = write_changed([](ArtifactHeader& head) { head.shards.clear(); });
+  const Status status = write_changed([](ArtifactHeader& header) { header.shards.clear(); });
   ASSERT_FALSE(status.ok());
   EXPECT_HAS(status.error().message, "could not be opened again");
 }

@@ -1,4 +1,4 @@
-// What a target cannot do is refused with the rule and the way out, before anything is done.
+// What a target cannot do is refused with the rule and a remedy, before any work.
 #include "backends/qnn/compile/npu_rules.h"
 
 #include <gtest/gtest.h>
@@ -11,20 +11,20 @@
 namespace tandem {
 namespace target_rules_test {
 
-struct Settled {
+struct Resolved {
   Status status;
   Recipe recipe;
   std::vector<std::string> notes;
 };
 
-Settled settle(const char* target, const std::string& recipe, CompileOptions options = {},
-               const std::vector<int64_t>& prefill = {}, const char* family = "qwen3") {
+Resolved resolve(const char* target, const std::string& recipe, CompileOptions options = {},
+                 const std::vector<int64_t>& prefill = {}, const char* family = "qwen3") {
   const test::OpenedModel model(test::golden_dir(family));
-  Settled settled;
-  settled.recipe = test::parse_recipe(recipe);
-  settled.status =
-      apply_target_rules({**find_target(target), model.plan(), options, prefill}, settled.recipe, settled.notes);
-  return settled;
+  Resolved resolved;
+  resolved.recipe = test::parse_recipe(recipe);
+  resolved.status =
+      apply_target_rules({**find_target(target), model.plan(), options, prefill}, resolved.recipe, resolved.notes);
+  return resolved;
 }
 
 CompileOptions with_kv(KvFormat kv) {
@@ -33,12 +33,12 @@ CompileOptions with_kv(KvFormat kv) {
   return options;
 }
 
-void expect_refused(const Settled& settled, std::initializer_list<const char*> parts,
+void expect_refused(const Resolved& resolved, std::initializer_list<const char*> parts,
                     ErrorCode code = ErrorCode::kUnsupported) {
-  ASSERT_FALSE(settled.status.ok());
-  EXPECT_EQ(settled.status.error().code, code);
-  for (const char* part : parts) EXPECT_HAS(settled.status.error().message, part);
-  EXPECT_EQ(settled.status.error().message.find('\n'), std::string::npos);
+  ASSERT_FALSE(resolved.status.ok());
+  EXPECT_EQ(resolved.status.error().code, code);
+  for (const char* part : parts) EXPECT_HAS(resolved.status.error().message, part);
+  EXPECT_EQ(resolved.status.error().message.find('\n'), std::string::npos);
 }
 
 TEST(TargetTable, SaysWhatTheArchitecturesCanDo) {
@@ -66,7 +66,7 @@ TEST(TargetTable, SaysWhatTheArchitecturesCanDo) {
   EXPECT_EQ(device_name(4000), "SoC 4000");
 }
 
-TEST(TargetTable, SaysWhoseEstimatesStandForATarget) {
+TEST(TargetTable, NamesTheRelativeWhoseEstimatesATargetGets) {
   const std::map<std::string, std::string> relatives = {
       {"sa8540", "sa8540"}, {"sa8255", "sa8255"}, {"qcs9100", "qcs9100"}, {"sa8797", "sa8797"},
       {"sm8350", "sa8540"}, {"sa8295", "sa8540"}, {"sm8450", "sa8255"},   {"sm8550", "sa8255"},
@@ -86,86 +86,86 @@ TEST(TargetTable, SaysWhoseEstimatesStandForATarget) {
 }
 
 TEST(TargetRules, V68HasNoWeightsOfFourBits) {
-  expect_refused(settle("sm8350", "w4"), {"sm8350", "V68", "lpbq4", "from V69 on", "`recipe` w8"});
-  expect_refused(settle("sa8540", R"({"base": "w8", "rules": [{"match": "layers.1.mlp.down", "format": "lpbq4"}]})"),
+  expect_refused(resolve("sm8350", "w4"), {"sm8350", "V68", "lpbq4", "from V69 on", "`recipe` w8"});
+  expect_refused(resolve("sa8540", R"({"base": "w8", "rules": [{"match": "layers.1.mlp.down", "format": "lpbq4"}]})"),
                  {"layers.1.mlp.down", "`recipe` w8"});
-  EXPECT_TRUE(settle("sm8350", "w8").status.ok());
-  EXPECT_TRUE(settle("sm8350", "fp16").status.ok());
-  expect_refused(settle("sm8350", "w8", {}, {32}), {"V68", "cannot share weights", "`unshared`"});
-  expect_refused(settle("sm8350", "w8", with_kv(KvFormat::kU16)), {"V68", "`kv` u8"});
+  EXPECT_TRUE(resolve("sm8350", "w8").status.ok());
+  EXPECT_TRUE(resolve("sm8350", "fp16").status.ok());
+  expect_refused(resolve("sm8350", "w8", {}, {32}), {"V68", "cannot share weights", "`unshared`"});
+  expect_refused(resolve("sm8350", "w8", with_kv(KvFormat::kU16)), {"V68", "`kv` u8"});
 }
 
 TEST(TargetRules, EstimatesAreForNpus) {
   CompileOptions options;
   options.backend["estimate"] = "true";
-  expect_refused(settle("cpu", "w4", options), {"`estimate` is for NPU targets", "cpu"}, ErrorCode::kInvalidArgument);
+  expect_refused(resolve("cpu", "w4", options), {"`estimate` is for NPU targets", "cpu"}, ErrorCode::kInvalidArgument);
   options.backend = {{"estimate-json", "estimate.json"}};
-  expect_refused(settle("cpu", "w4", options), {"`estimate-json` is for NPU targets"}, ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(settle("sm8750", "w4", options).status.ok());
+  expect_refused(resolve("cpu", "w4", options), {"`estimate-json` is for NPU targets"}, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(resolve("sm8750", "w4", options).status.ok());
 }
 
 TEST(TargetRules, V69SharesNoWeights) {
-  expect_refused(settle("sm8450", "w4", {}, {32}),
+  expect_refused(resolve("sm8450", "w4", {}, {32}),
                  {"sm8450", "V69", "cannot share weights", "from V73 on", "`decode_only`", "`unshared`"});
-  EXPECT_TRUE(settle("sm8450", "w4", {}, {}).status.ok()) << "kv";
+  EXPECT_TRUE(resolve("sm8450", "w4", {}, {}).status.ok()) << "kv";
   CompileOptions unshared;
   unshared.backend["unshared"] = "true";
-  EXPECT_TRUE(settle("sm8450", "w4", unshared, {32}).status.ok());
+  EXPECT_TRUE(resolve("sm8450", "w4", unshared, {32}).status.ok());
   CompileOptions emulator;
   emulator.backend["emulator"] = "true";
-  EXPECT_TRUE(settle("sm8450", "w4", emulator, {32}).status.ok()) << "never shared there";
+  EXPECT_TRUE(resolve("sm8450", "w4", emulator, {32}).status.ok()) << "never shared there";
   for (const char* target : {"sm8550", "sm8650", "sm8750", "sm8850"}) {
-    EXPECT_TRUE(settle(target, "w4", {}, {32}).status.ok()) << target;
+    EXPECT_TRUE(resolve(target, "w4", {}, {32}).status.ok()) << target;
   }
 }
 
 TEST(TargetRules, MethodsOf16TokensAreRefused) {
   for (const char* target : {"sm8550", "sm8750", "sm8850"}) {
-    expect_refused(settle(target, "w4", {}, {16}), {"16 tokens", "wrongly", "`prefill` 8 or 32"});
-    expect_refused(settle(target, "w8", {}, {8, 16}), {"16 tokens"});
-    EXPECT_TRUE(settle(target, "fp16", {}, {16}).status.ok()) << target;
-    EXPECT_TRUE(settle(target, "w4", {}, {8, 15, 17, 32}).status.ok()) << target;
+    expect_refused(resolve(target, "w4", {}, {16}), {"16 tokens", "wrongly", "`prefill` 8 or 32"});
+    expect_refused(resolve(target, "w8", {}, {8, 16}), {"16 tokens"});
+    EXPECT_TRUE(resolve(target, "fp16", {}, {16}).status.ok()) << target;
+    EXPECT_TRUE(resolve(target, "w4", {}, {8, 15, 17, 32}).status.ok()) << target;
   }
-  EXPECT_TRUE(settle("cpu", "w4", {}, {16}).status.ok());
+  EXPECT_TRUE(resolve("cpu", "w4", {}, {16}).status.ok());
 }
 
-TEST(TargetRules, KeysAndValues) {
-  expect_refused(settle("sm8475", "w4", with_kv(KvFormat::kU16)), {"V69", "u16", "from V73 on", "`kv` u8"});
-  EXPECT_TRUE(settle("sm8550", "w4", with_kv(KvFormat::kU16)).status.ok());
-  expect_refused(settle("sm8750", "w4", with_kv(KvFormat::kFp16)), {"u8 or u16", "not as fp16"});
-  expect_refused(settle("sm8750", "w4", with_kv(KvFormat::kFp32)), {"u8 or u16", "not as fp32"});
-  expect_refused(settle("sm8750", "fp16", with_kv(KvFormat::kU8)), {"fp16", "not as u8"});
-  // What nobody asked for is settled.
-  EXPECT_EQ(settle("sm8750", "w4").recipe.kv, KvFormat::kU8);
-  EXPECT_EQ(settle("sm8750", "fp16").recipe.kv, KvFormat::kFp16);
-  EXPECT_EQ(settle("cpu", "w4").recipe.kv, KvFormat::kFp16);
-  expect_refused(settle("cpu", "w4", with_kv(KvFormat::kU16)), {"cpu", "u16", "`kv` fp32, fp16 or u8"});
+TEST(TargetRules, KvFormatsAreCheckedAndResolved) {
+  expect_refused(resolve("sm8475", "w4", with_kv(KvFormat::kU16)), {"V69", "u16", "from V73 on", "`kv` u8"});
+  EXPECT_TRUE(resolve("sm8550", "w4", with_kv(KvFormat::kU16)).status.ok());
+  expect_refused(resolve("sm8750", "w4", with_kv(KvFormat::kFp16)), {"u8 or u16", "not as fp16"});
+  expect_refused(resolve("sm8750", "w4", with_kv(KvFormat::kFp32)), {"u8 or u16", "not as fp32"});
+  expect_refused(resolve("sm8750", "fp16", with_kv(KvFormat::kU8)), {"fp16", "not as u8"});
+  // Without an option the format is resolved.
+  EXPECT_EQ(resolve("sm8750", "w4").recipe.kv, KvFormat::kU8);
+  EXPECT_EQ(resolve("sm8750", "fp16").recipe.kv, KvFormat::kFp16);
+  EXPECT_EQ(resolve("cpu", "w4").recipe.kv, KvFormat::kFp16);
+  expect_refused(resolve("cpu", "w4", with_kv(KvFormat::kU16)), {"cpu", "u16", "`kv` fp32, fp16 or u8"});
 }
 
 TEST(TargetRules, Formats) {
-  expect_refused(settle("sm8750", "fp32"), {"sm8750", "fp32 weights", "`recipe` w4, w8 or fp16"});
-  expect_refused(settle("sm8750", "bf16"), {"bf16 weights", "`recipe` w4, w8 or fp16"});
+  expect_refused(resolve("sm8750", "fp32"), {"sm8750", "fp32 weights", "`recipe` w4, w8 or fp16"});
+  expect_refused(resolve("sm8750", "bf16"), {"bf16 weights", "`recipe` w4, w8 or fp16"});
   for (const char* mixed : {R"({"base": "w4", "rules": [{"match": "layers.1.mlp.down", "format": "fp16"}]})",
                             R"({"base": "fp16", "rules": [{"match": "layers.1.mlp.down", "format": "int8"}]})"}) {
-    expect_refused(settle("sm8750", mixed), {"all of it in fp16", "layers.1.mlp.down", "int8"});
+    expect_refused(resolve("sm8750", mixed), {"all of it in fp16", "layers.1.mlp.down", "int8"});
   }
-  expect_refused(settle("sm8750", R"({"base": "w4", "head": "fp16"})"), {"\"head\" is fp16"});
-  EXPECT_TRUE(settle("sm8750", R"({"base": "w4", "rules": [{"match": "layers.1.*", "format": "int8"}]})").status.ok());
+  expect_refused(resolve("sm8750", R"({"base": "w4", "head": "fp16"})"), {"\"head\" is fp16"});
+  EXPECT_TRUE(resolve("sm8750", R"({"base": "w4", "rules": [{"match": "layers.1.*", "format": "int8"}]})").status.ok());
   // The embedding is a table, and none of these.
-  EXPECT_TRUE(settle("sm8750", R"({"base": "w4", "embedding": "fp32"})").status.ok());
+  EXPECT_TRUE(resolve("sm8750", R"({"base": "w4", "embedding": "fp32"})").status.ok());
 }
 
-TEST(TargetRules, BordersAreWhatTheGraphComputesIn) {
-  EXPECT_EQ(settle("sm8750", "w4").recipe.mask, DType::kU16);
-  EXPECT_EQ(settle("sm8750", "w4").recipe.logits, DType::kU16);
-  EXPECT_EQ(settle("sm8750", "fp16").recipe.mask, DType::kF16);
-  EXPECT_EQ(settle("sm8750", "fp16").recipe.logits, DType::kF16);
-  EXPECT_EQ(settle("cpu", "w4").recipe.mask, DType::kF32);
+TEST(TargetRules, MaskAndLogitsHaveTheDtypeOfTheGraphsActivations) {
+  EXPECT_EQ(resolve("sm8750", "w4").recipe.mask, DType::kU16);
+  EXPECT_EQ(resolve("sm8750", "w4").recipe.logits, DType::kU16);
+  EXPECT_EQ(resolve("sm8750", "fp16").recipe.mask, DType::kF16);
+  EXPECT_EQ(resolve("sm8750", "fp16").recipe.logits, DType::kF16);
+  EXPECT_EQ(resolve("cpu", "w4").recipe.mask, DType::kF32);
 }
 
 // 172 and 72 inputs are no multiples of 32; 64 and 160 are.
 TEST(TargetRules, ABlockThatDoesNotDivideBecomesEightBits) {
-  const Settled llama = settle("sm8750", "w4", {}, {}, "llama2");
+  const Resolved llama = resolve("sm8750", "w4", {}, {}, "llama2");
   ASSERT_TRUE(llama.status.ok()) << llama.status.error().message;
   ASSERT_EQ(llama.notes.size(), 2u) << "mlp.down of two layers";
   EXPECT_HAS(llama.notes[0], "\"layers.0.mlp.down\" takes 8 bits");
@@ -173,50 +173,50 @@ TEST(TargetRules, ABlockThatDoesNotDivideBecomesEightBits) {
   EXPECT_HAS(llama.notes[0], "32");
   EXPECT_EQ(llama.recipe.spec_for("layers.0.mlp.down").format, WeightFormat::kI8);
   EXPECT_EQ(llama.recipe.spec_for("layers.0.mlp.up").format, WeightFormat::kLpbq4);
-  const Settled smollm = settle("sm8750", "w4", {}, {}, "smollm2");
+  const Resolved smollm = resolve("sm8750", "w4", {}, {}, "smollm2");
   ASSERT_TRUE(smollm.status.ok());
   EXPECT_EQ(smollm.recipe.spec_for("layers.0.attention.q").format, WeightFormat::kI8);
   // A block that divides needs no note, nor does a CPU.
-  EXPECT_TRUE(settle("sm8750", "w4", {}, {}, "qwen3").notes.empty());
-  EXPECT_TRUE(settle("cpu", "w4", {}, {}, "llama2").notes.empty());
-  EXPECT_EQ(settle("cpu", "w4", {}, {}, "llama2").recipe.spec_for("layers.0.mlp.down").format, WeightFormat::kLpbq4);
+  EXPECT_TRUE(resolve("sm8750", "w4", {}, {}, "qwen3").notes.empty());
+  EXPECT_TRUE(resolve("cpu", "w4", {}, {}, "llama2").notes.empty());
+  EXPECT_EQ(resolve("cpu", "w4", {}, {}, "llama2").recipe.spec_for("layers.0.mlp.down").format, WeightFormat::kLpbq4);
 }
 
 TEST(TargetRules, ActivationsHave16BitsOnAnNpu) {
   CompileOptions options;
   options.activations = ActivationFormat::kInt16;
-  expect_refused(settle("sm8750", "w4", options), {"`activations` is for the CPU", "16 bits"});
-  EXPECT_TRUE(settle("sm8750", "w4").notes.empty());
-  const Settled settled = settle("sm8750", R"({"base": "w4", "activations": "auto"})");
-  ASSERT_TRUE(settled.status.ok()) << settled.status.error().message;
-  ASSERT_EQ(settled.notes.size(), 1u);
-  EXPECT_HAS(settled.notes[0], "16 bits");
-  EXPECT_EQ(settle("cpu", "w4", options).recipe.activations, ActivationFormat::kInt16);
+  expect_refused(resolve("sm8750", "w4", options), {"`activations` is for the CPU", "16 bits"});
+  EXPECT_TRUE(resolve("sm8750", "w4").notes.empty());
+  const Resolved resolved = resolve("sm8750", R"({"base": "w4", "activations": "auto"})");
+  ASSERT_TRUE(resolved.status.ok()) << resolved.status.error().message;
+  ASSERT_EQ(resolved.notes.size(), 1u);
+  EXPECT_HAS(resolved.notes[0], "16 bits");
+  EXPECT_EQ(resolve("cpu", "w4", options).recipe.activations, ActivationFormat::kInt16);
 }
 
-TEST(TargetRules, AHeadInFourBitsIsRescored) {
+TEST(TargetRules, AnLmHeadInFourBitsIsRescored) {
   CompileOptions options;
   options.head = WeightSpec();
-  const Settled settled = settle("sm8750", "w8", options);
-  ASSERT_TRUE(settled.status.ok()) << settled.status.error().message;
-  EXPECT_TRUE(settled.notes.empty());
-  EXPECT_EQ(settled.recipe.spec_for("head"), WeightSpec());
-  EXPECT_EQ(settled.recipe.rescore, kDefaultRescore);
-  EXPECT_EQ(settled.recipe.spec_for("embedding").format, WeightFormat::kI8) << "the CPU's table, however small";
-  // Unless somebody says how many, or none.
-  EXPECT_EQ(settle("sm8750", R"({"base": "w4", "head": "lpbq4"})").recipe.rescore, kDefaultRescore);
-  EXPECT_EQ(settle("sm8750", R"({"base": "w4", "head": "lpbq4", "rescore": 64})").recipe.rescore, 64);
+  const Resolved resolved = resolve("sm8750", "w8", options);
+  ASSERT_TRUE(resolved.status.ok()) << resolved.status.error().message;
+  EXPECT_TRUE(resolved.notes.empty());
+  EXPECT_EQ(resolved.recipe.spec_for("head"), WeightSpec());
+  EXPECT_EQ(resolved.recipe.rescore, kDefaultRescore);
+  EXPECT_EQ(resolved.recipe.spec_for("embedding").format, WeightFormat::kI8) << "the CPU's table, however small";
+  // Unless the user says how many, or none.
+  EXPECT_EQ(resolve("sm8750", R"({"base": "w4", "head": "lpbq4"})").recipe.rescore, kDefaultRescore);
+  EXPECT_EQ(resolve("sm8750", R"({"base": "w4", "head": "lpbq4", "rescore": 64})").recipe.rescore, 64);
   options.rescore = 0;
-  const Settled none = settle("sm8750", "w8", options);
+  const Resolved none = resolve("sm8750", "w8", options);
   EXPECT_EQ(none.recipe.rescore, 0);
   EXPECT_EQ(none.recipe.spec_for("embedding").format, WeightFormat::kF32) << "in the graph";
-  // A small table is in the graph, and then the preset's head has 8 bits. A CPU leaves the recipe as it is.
-  EXPECT_EQ(settle("sm8750", "w4").recipe.spec_for("head").format, WeightFormat::kI8);
-  EXPECT_EQ(settle("sm8750", "w4").recipe.rescore, 0);
-  EXPECT_EQ(settle("cpu", "w4").recipe, *recipe_preset("w4"));
+  // A small table is in the graph, and then the preset's LM head has 8 bits. A CPU leaves the recipe as it is.
+  EXPECT_EQ(resolve("sm8750", "w4").recipe.spec_for("head").format, WeightFormat::kI8);
+  EXPECT_EQ(resolve("sm8750", "w4").recipe.rescore, 0);
+  EXPECT_EQ(resolve("cpu", "w4").recipe, *recipe_preset("w4"));
 }
 
-TEST(TargetRules, WhereTheCpuHasTheTableW4MeansTheHeadToo) {
+TEST(TargetRules, WhereTheCpuHasTheTableW4IncludesTheLmHead) {
   const test::OpenedModel model(test::golden_dir("qwen3"));
   ModelPlan plan = model.plan();
   plan.vocab_size = 1'000'000;
@@ -229,14 +229,14 @@ TEST(TargetRules, WhereTheCpuHasTheTableW4MeansTheHeadToo) {
   };
   EXPECT_EQ(resolve_large("sm8750", *recipe_preset("w4")).spec_for("head"), WeightSpec());
   EXPECT_EQ(resolve_large("sm8750", *recipe_preset("w4")).rescore, kDefaultRescore);
-  // What somebody wrote down is what he gets.
+  // An explicit format is kept.
   CompileOptions options;
   options.head = WeightSpec{WeightFormat::kI8, 0};
   EXPECT_EQ(resolve_large("sm8750", *recipe_preset("w4"), options).spec_for("head").format, WeightFormat::kI8);
   EXPECT_EQ(resolve_large("sm8750", test::parse_recipe(R"({"base": "w4"})")).spec_for("head").format,
             WeightFormat::kI8);
   EXPECT_EQ(resolve_large("sm8750", *recipe_preset("w8")).rescore, 0);
-  // Without the rows of the head at hand it stays as it was.
+  // Where the CPU does not have the LM head's rows, it stays as it was.
   plan.tied = false;
   EXPECT_EQ(resolve_large("sm8750", *recipe_preset("w4")).spec_for("head").format, WeightFormat::kI8);
 }
@@ -244,16 +244,16 @@ TEST(TargetRules, WhereTheCpuHasTheTableW4MeansTheHeadToo) {
 TEST(TargetRules, RescoringThatIsNotPossibleIsRefused) {
   CompileOptions options;
   options.rescore = 64;
-  expect_refused(settle("cpu", "w4", options), {"rescoring", "NPU", "cpu is none"});
-  expect_refused(settle("sm8750", "w4", options), {"int8", "`head` lpbq4"}, ErrorCode::kInvalidArgument);
+  expect_refused(resolve("cpu", "w4", options), {"rescoring", "NPU", "cpu is none"});
+  expect_refused(resolve("sm8750", "w4", options), {"int8", "`head` lpbq4"}, ErrorCode::kInvalidArgument);
   options.head = WeightSpec();
-  expect_refused(settle("sm8750", "w4", options, {}, "llama2"), {"not tied", "`head` int8"});
-  expect_refused(settle("sm8750", R"({"base": "w4", "embedding": "fp16"})", options), {"the embedding is not int8"});
+  expect_refused(resolve("sm8750", "w4", options, {}, "llama2"), {"not tied", "`head` int8"});
+  expect_refused(resolve("sm8750", R"({"base": "w4", "embedding": "fp16"})", options), {"the embedding is not int8"});
   // 72 inputs.
-  expect_refused(settle("sm8750", "w4", options, {}, "smollm2"), {"takes 8 bits", "72", "leave `rescore` out"});
-  // Where nobody asked for it, a note says what is missing.
+  expect_refused(resolve("sm8750", "w4", options, {}, "smollm2"), {"takes 8 bits", "72", "leave `rescore` out"});
+  // Where the user did not ask for it, a note says what is missing.
   options.rescore.reset();
-  const Settled untied = settle("sm8750", "w8", options, {}, "llama2");
+  const Resolved untied = resolve("sm8750", "w8", options, {}, "llama2");
   ASSERT_TRUE(untied.status.ok()) << untied.status.error().message;
   EXPECT_EQ(untied.recipe.rescore, 0);
   ASSERT_EQ(untied.notes.size(), 1u);
@@ -263,19 +263,19 @@ TEST(TargetRules, RescoringThatIsNotPossibleIsRefused) {
 TEST(TargetRules, OptionsOfNpusAreForNpus) {
   CompileOptions options;
   options.backend["emulator"] = "true";
-  expect_refused(settle("cpu", "w4", options), {"`emulator`", "cpu is none"}, ErrorCode::kInvalidArgument);
+  expect_refused(resolve("cpu", "w4", options), {"`emulator`", "cpu is none"}, ErrorCode::kInvalidArgument);
   options = {};
   options.backend["shards"] = "3";
-  expect_refused(settle("cpu", "w4", options), {"`shards`"}, ErrorCode::kInvalidArgument);
+  expect_refused(resolve("cpu", "w4", options), {"`shards`"}, ErrorCode::kInvalidArgument);
 }
 
-// Taken in silence, such an option would seem to have been obeyed.
-TEST(TargetRules, OptionsOfCalibrationAreNeverPassedOver) {
+// Silently ignored, such an option would seem to have had an effect.
+TEST(TargetRules, CalibrationOptionsAreNeverIgnored) {
   CompileOptions both;
   both.calibration.file = "text.txt";
   both.calibration.prompt = "Once upon a time";
   for (const char* target : {"cpu", "sm8750"}) {
-    expect_refused(settle(target, "w8", both), {"`calibration.file` and `calibration.prompt`", "leave one out"},
+    expect_refused(resolve(target, "w8", both), {"`calibration.file` and `calibration.prompt`", "leave one out"},
                    ErrorCode::kInvalidArgument);
   }
   const std::pair<const char*, void (*)(CalibrationOptions&)> cases[] = {
@@ -290,8 +290,8 @@ TEST(TargetRules, OptionsOfCalibrationAreNeverPassedOver) {
   for (const auto& [flag, set] : cases) {
     CompileOptions options;
     set(options.calibration);
-    expect_refused(settle("sm8750", "fp16", options), {"needs no calibration", flag}, ErrorCode::kInvalidArgument);
-    EXPECT_TRUE(settle("sm8750", "w8", options).status.ok()) << flag;
+    expect_refused(resolve("sm8750", "fp16", options), {"needs no calibration", flag}, ErrorCode::kInvalidArgument);
+    EXPECT_TRUE(resolve("sm8750", "w8", options).status.ok()) << flag;
   }
 }
 
@@ -324,7 +324,7 @@ TEST(NpuOptions, AreReadFromText) {
   EXPECT_FALSE(defaults->decode_attention.has_value());
 }
 
-TEST(NpuOptions, ThatMakeNoSenseAreRefused) {
+TEST(NpuOptions, InvalidValuesAreRefused) {
   const std::pair<BackendOptions, const char*> cases[] = {
       {{{"shard", "3"}}, "shards"},  // The list of those that are known.
       {{{"shards", "0"}}, "whole number"},
@@ -343,16 +343,16 @@ TEST(NpuOptions, ThatMakeNoSenseAreRefused) {
   }
 }
 
-TEST(TargetRules, AnOptionThatNobodyHasIsRefused) {
+TEST(TargetRules, AnUnknownOptionIsRefused) {
   CompileOptions options;
   options.backend["shard"] = "3";
   for (const char* target : {"cpu", "sm8750", "reference"}) {
-    expect_refused(settle(target, "w4", options), {"no back end has the option `shard`", "shards"},
+    expect_refused(resolve(target, "w4", options), {"no back end has the option `shard`", "shards"},
                    ErrorCode::kInvalidArgument);
   }
-  // Where a library is asks for nothing.
+  // The location of a library requests nothing.
   options.backend = {{"qnn-libs", "/somewhere"}, {"trace", "false"}};
-  EXPECT_TRUE(settle("cpu", "w4", options).status.ok());
+  EXPECT_TRUE(resolve("cpu", "w4", options).status.ok());
 }
 
 TEST(TargetRules, ALargeTableStaysWithTheCpu) {
@@ -365,7 +365,7 @@ TEST(TargetRules, ALargeTableStaysWithTheCpu) {
   EXPECT_TRUE(embedding_on_host(plan, *recipe_preset("w4")));
 }
 
-// compile() asks these rules before it opens a library or starts a worker: neither is there.
+// compile() applies these rules before it opens a library or starts a worker: neither exists here.
 TEST(TargetRules, ComeBeforeAnyWork) {
   const test::TempFolder folder;
   CompileOptions options = test::npu_options("w4");

@@ -146,7 +146,7 @@ TEST_P(StaticFormOf, GivesTheSameBitsInShards) {
           }
           methods.push_back({graph, std::move(parts)});
         }
-        const auto head = extract_head(static_graph(model_.plan(), {"head", 1, kContext}, form));
+        const auto head = extract_lm_head(static_graph(model_.plan(), {"head", 1, kContext}, form));
         ASSERT_TRUE(head.ok()) << head.error().message;
         test::ChainedProgram program(std::move(methods), *head, sliced_, pool_);
         EXPECT_TRUE(test::logits_of(program, model_.plan().vocab_size, prompt_) == expected);

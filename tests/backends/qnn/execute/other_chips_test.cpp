@@ -64,9 +64,9 @@ TEST(WrongChip, ABinaryOfAnotherArchitectureIsNotGivenToTheLibrary) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;
   // The emulator would load it with rc 0.
-  const auto artifact = test::tiny_artifact(folder, {[](ArtifactHeader& head) {
-                                                       head.device.soc_model = 43;
-                                                       head.device.arch = 73;
+  const auto artifact = test::tiny_artifact(folder, {[](ArtifactHeader& header) {
+                                                       header.device.soc_model = 43;
+                                                       header.device.arch = 73;
                                                      },
                                                      {}});
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;

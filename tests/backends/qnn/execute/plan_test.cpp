@@ -22,7 +22,7 @@ TensorInfo info(const char* name, DataType dtype, std::vector<uint32_t> shape, c
 
 // What the library says of the binaries of tiny_model.h.
 struct Description {
-  ArtifactHeader head = test::tiny_head();
+  ArtifactHeader header = test::tiny_header();
   std::vector<BinaryInfo> binaries = std::vector<BinaryInfo>(3);
 
   Description() {
@@ -53,8 +53,8 @@ struct Description {
 
   Result<MethodPlan> plan(size_t method) const {
     std::vector<ShardDescription> shards;
-    for (size_t i = 0; i < binaries.size(); ++i) shards.push_back({&head.shards[i], &binaries[i]});
-    return plan_method(head.methods[method], shards);
+    for (size_t i = 0; i < binaries.size(); ++i) shards.push_back({&header.shards[i], &binaries[i]});
+    return plan_method(header.methods[method], shards);
   }
   GraphInfo& first(size_t method) { return binaries[0].graphs[method]; }
   GraphInfo& second(size_t method) { return binaries[1].graphs[method]; }
@@ -104,9 +104,9 @@ TEST(Plan, OfDecodeLeavesTheHeadOutWhenNoRowIsWanted) {
   EXPECT_FALSE(plan->steps[2].staged);
 }
 
-// The head gives coarse logits, and the CPU rescores them with what the head read.
+// The LM head outputs coarse logits, and the CPU rescores them with the LM head's input.
 void rescore(Description& d) {
-  for (ir::Graph& graph : d.head.methods) {
+  for (ir::Graph& graph : d.header.methods) {
     const ir::TensorId logits = graph.find("logits").value();
     ir::Tensor coarse = graph.at(logits);
     coarse.name = "coarse";
@@ -133,7 +133,8 @@ TEST(Plan, LogitsAreRescoredWhereTheCallerWantsThem) {
     EXPECT_EQ(plan->rescores[0].logits.tensor, logits);
     EXPECT_FALSE(plan->rescores[0].logits.in_arena);
     EXPECT_EQ(plan->rescores[0].attributes.candidates, 8);
-    EXPECT_EQ(plan->rescores[0].x.offset, plan->steps[1].outputs[0].offset) << "what the shard before the head gave";
+    EXPECT_EQ(plan->rescores[0].x.offset, plan->steps[1].outputs[0].offset)
+        << "the output of the shard before the LM head";
     const Step& head = plan->steps[2];
     EXPECT_TRUE(head.by_row);
     EXPECT_EQ(head.outputs[0].tensor, logits);
@@ -144,9 +145,9 @@ TEST(Plan, LogitsAreRescoredWhereTheCallerWantsThem) {
 TEST(Plan, RescoringThatTheCpuDoesNotDoIsRefused) {
   const std::vector<std::function<void(Description&)>> changes = {
       // Somebody else reads the coarse logits too.
-      [](Description& d) { d.head.methods[1].ops.push_back(d.head.methods[1].ops.back()); },
-      [](Description& d) { d.head.methods[1].at(*d.head.methods[1].find("logits")).dtype = DType::kF32; },
-      [](Description& d) { d.head.methods[1].at(*d.head.methods[1].find("coarse")).role = ir::TensorRole::kInput; },
+      [](Description& d) { d.header.methods[1].ops.push_back(d.header.methods[1].ops.back()); },
+      [](Description& d) { d.header.methods[1].at(*d.header.methods[1].find("logits")).dtype = DType::kF32; },
+      [](Description& d) { d.header.methods[1].at(*d.header.methods[1].find("coarse")).role = ir::TensorRole::kInput; },
   };
   for (const auto& change : changes) {
     Description d;
@@ -160,7 +161,7 @@ TEST(Plan, RescoringThatTheCpuDoesNotDoIsRefused) {
   // Coarse logits that no shard gives.
   Description d;
   rescore(d);
-  d.head.shards[2].graphs.clear();
+  d.header.shards[2].graphs.clear();
   const auto plan = d.plan(1);
   ASSERT_FALSE(plan.ok());
   EXPECT_TRUE(test::says(plan.error(), {"no shard", "logits"}));
@@ -193,25 +194,25 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Hostile{"absent_tensor", [](Description& d) { d.first(0).inputs[0].name = "nobody"; }, "none of that name"},
         Hostile{"absent_graph", [](Description& d) { d.first(0).name = "other"; }, "has no graph \"decode.first\""},
-        Hostile{"wrong_tokens", [](Description& d) { d.head.shards[0].graphs[1].tokens = 3; }, "takes 3 rows"},
-        Hostile{"one_row_of_whole", [](Description& d) { d.head.shards[1].graphs[1].tokens = 1; }, ""},
+        Hostile{"wrong_tokens", [](Description& d) { d.header.shards[0].graphs[1].tokens = 3; }, "takes 3 rows"},
+        Hostile{"one_row_of_whole", [](Description& d) { d.header.shards[1].graphs[1].tokens = 1; }, ""},
         Hostile{"two_for_a_method",
                 [](Description& d) {
-                  d.head.shards[2].graphs.push_back({"head", "decode", 1});
+                  d.header.shards[2].graphs.push_back({"head", "decode", 1});
                 },
                 "which is given or computed already"},
         Hostile{"two_by_no_name",
                 [](Description& d) {
-                  d.head.shards[2].graphs.push_back({"head", "", 1});
+                  d.header.shards[2].graphs.push_back({"head", "", 1});
                 },
                 "which is given or computed already"},
-        Hostile{"missing_shard", [](Description& d) { d.head.shards[2].graphs.clear(); },
+        Hostile{"missing_shard", [](Description& d) { d.header.shards[2].graphs.clear(); },
                 "no shard of the file computes"},
-        Hostile{"missing_method", [](Description& d) { d.head.shards[1].graphs[0].method = "nobody"; },
+        Hostile{"missing_method", [](Description& d) { d.header.shards[1].graphs[0].method = "nobody"; },
                 "which nothing has computed before"},
         Hostile{"wrong_order",
                 [](Description& d) {
-                  std::swap(d.head.shards[0], d.head.shards[1]);
+                  std::swap(d.header.shards[0], d.header.shards[1]);
                   std::swap(d.binaries[0], d.binaries[1]);
                 },
                 "which nothing has computed before"},
@@ -247,9 +248,9 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(Plan, AValueOfWantedRowsIsNotReadWhole) {
-  // A shard behind the head that takes all rows of the logits, of which only the wanted ones are there.
+  // A shard after the LM head that reads all rows of the logits, of which only the wanted ones exist.
   Description d;
-  d.head.shards.push_back({"tail", {}, 0, {{"tail", "prefill_4", test::kPrefill}}});
+  d.header.shards.push_back({"tail", {}, 0, {{"tail", "prefill_4", test::kPrefill}}});
   GraphInfo tail;
   tail.name = "tail";
   tail.inputs = {info("logits", DataType::kFixedU16, {4, static_cast<uint32_t>(test::kVocab)}, test::kLogits)};
@@ -263,9 +264,9 @@ TEST(Plan, AValueOfWantedRowsIsNotReadWhole) {
 
 TEST(Plan, AShardMayHaveSeveralGraphsOfAMethodInOrder) {
   Description d;
-  for (const ShardGraph& graph : d.head.shards[2].graphs) d.head.shards[1].graphs.push_back(graph);
+  for (const ShardGraph& graph : d.header.shards[2].graphs) d.header.shards[1].graphs.push_back(graph);
   d.binaries[1].graphs.push_back(d.head_graph());
-  d.head.shards.pop_back();
+  d.header.shards.pop_back();
   d.binaries.pop_back();
   for (const size_t method : {0u, 1u}) {
     const auto plan = d.plan(method);
@@ -280,8 +281,8 @@ TEST(Plan, AShardMayHaveSeveralGraphsOfAMethodInOrder) {
 TEST(Plan, AnEmbeddingInTheGraphIsCheckedAndNotLookedUp) {
   Description d;
   for (const size_t method : {0u, 1u}) {
-    d.head.methods[method].ops[0].attributes.on_host = false;
-    const auto n = static_cast<uint32_t>(d.head.methods[method].tokens);
+    d.header.methods[method].ops[0].attributes.on_host = false;
+    const auto n = static_cast<uint32_t>(d.header.methods[method].tokens);
     d.first(method).inputs[0] = info("tokens", DataType::kUint32, {n});
     d.first(method).outputs.push_back(
         info("embedding.out", DataType::kFixedU16, {n, static_cast<uint32_t>(test::kWidth)}, test::kUnit));
@@ -311,10 +312,10 @@ TEST(Plan, SurvivesShuffledDescriptions) {
         case 1: graph.inputs.insert(graph.inputs.end(), from.inputs.begin(), from.inputs.end()); break;
         case 2: graph.outputs.insert(graph.outputs.end(), from.outputs.begin(), from.outputs.end()); break;
         case 3: graph.name = from.name; break;
-        case 4: d.head.shards[pick(3)].graphs = d.head.shards[pick(3)].graphs; break;
+        case 4: d.header.shards[pick(3)].graphs = d.header.shards[pick(3)].graphs; break;
         case 5: std::swap(binary, other); break;
         default: {
-          auto& graphs = d.head.shards[pick(3)].graphs;
+          auto& graphs = d.header.shards[pick(3)].graphs;
           if (!graphs.empty()) graphs[pick(graphs.size())].tokens = static_cast<int64_t>(pick(6));
         }
       }

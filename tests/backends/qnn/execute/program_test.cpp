@@ -287,7 +287,7 @@ TEST_F(QnnProgramTest, WithoutSharedMemoryThereIsNoneToGive) {
 }
 
 TEST_F(QnnProgramTest, AHeadThatNamesNoMethodServesAll) {
-  load({.head = [](ArtifactHeader& head) { head.shards[2].graphs = {{"head", "", 1}}; }, .binaries = {}});
+  load({.header = [](ArtifactHeader& header) { header.shards[2].graphs = {{"head", "", 1}}; }, .binaries = {}});
   auto memory = MethodMemory::allocate(*program_);
   auto context = program_->new_context();
   ASSERT_TRUE(memory.ok() && context.ok());

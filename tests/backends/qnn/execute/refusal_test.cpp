@@ -71,26 +71,26 @@ TEST(CheckTarget, OnAPhoneTheChipMustBeTheOneCompiledFor) {
 }
 
 TEST(CheckMemory, CountsBinariesAndASessionOnce) {
-  ArtifactHeader head = test::tiny_head();
-  head.shards[0].binary.size = 1000000;
-  head.shards[1].binary.size = 2000000;
+  ArtifactHeader header = test::tiny_header();
+  header.shards[0].binary.size = 1000000;
+  header.shards[1].binary.size = 2000000;
   const uint64_t cache = test::kContext * test::kWidth;
-  uint64_t borders = 0;
+  uint64_t io_bytes = 0;
   for (const int64_t n : {int64_t{1}, test::kPrefill}) {
-    borders +=
+    io_bytes +=
         static_cast<uint64_t>(4 * n + 4 * n + 2 * n * (test::kContext + n) + n * test::kWidth + 2 * n * test::kVocab);
   }
-  EXPECT_EQ(memory_needed(head), 3000000 + cache + borders);
+  EXPECT_EQ(memory_needed(header), 3000000 + cache + io_bytes);
   Platform platform;
-  platform.available_memory = 3000000 + cache + borders;
-  EXPECT_TRUE(check_memory(head, platform).ok());
+  platform.available_memory = 3000000 + cache + io_bytes;
+  EXPECT_TRUE(check_memory(header, platform).ok());
   platform.available_memory -= 1;
-  const Status status = check_memory(head, platform);
+  const Status status = check_memory(header, platform);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted);
   EXPECT_TRUE(test::says(status.error(), {"needs 3 MB", "2 MB are free", "`context`"}));
-  head.shards[2].binary.size = UINT64_MAX;
-  EXPECT_FALSE(check_memory(head, platform).ok()) << "a sum that does not fit";
+  header.shards[2].binary.size = UINT64_MAX;
+  EXPECT_FALSE(check_memory(header, platform).ok()) << "a sum that does not fit";
 }
 
 TEST(CheckMemory, ReadsWhatTheSystemSays) {
@@ -104,7 +104,7 @@ TEST(CheckMemory, ReadsWhatTheSystemSays) {
 }
 
 TEST(LoadProgram, NeedsNoLibraryToRefuse) {
-  // The head alone is enough for these; the libraries do not even exist.
+  // The header alone is enough for these; the libraries do not even exist.
   TANDEM_NEEDS_QNN();
   TempFolder folder;
   ThreadPool pool(1);
@@ -117,10 +117,11 @@ TEST(LoadProgram, NeedsNoLibraryToRefuse) {
     return program.ok() ? Error{} : program.error();
   };
   const Platform here = Platform::here();
-  EXPECT_TRUE(test::says(refuse([](ArtifactHeader& head) { head.device.weight_shared = true; }, here),
+  EXPECT_TRUE(test::says(refuse([](ArtifactHeader& header) { header.device.weight_shared = true; }, here),
                          {"share their weights", "emulator on x86", "--emulator"}));
-  EXPECT_TRUE(test::says(refuse([](ArtifactHeader& head) { head.device = {}; }, here), {"does not say which chip"}));
-  EXPECT_TRUE(test::says(refuse([](ArtifactHeader& head) { head.shards.clear(); }, here), {""}));
+  EXPECT_TRUE(
+      test::says(refuse([](ArtifactHeader& header) { header.device = {}; }, here), {"does not say which chip"}));
+  EXPECT_TRUE(test::says(refuse([](ArtifactHeader& header) { header.shards.clear(); }, here), {""}));
   Platform small = here;
   small.available_memory = 1000;
   EXPECT_TRUE(test::says(refuse({}, small), {"0 MB are free"}));
@@ -131,13 +132,13 @@ TEST(LoadProgram, NeedsNoLibraryToRefuse) {
 
 struct Refusal {
   const char* name;
-  std::function<void(ArtifactHeader&)> head;
+  std::function<void(ArtifactHeader&)> header;
   std::function<void(std::vector<OwnedBinary>&)> binaries;
   std::vector<std::string_view> says;
 };
 
-ir::Tensor& tensor(ArtifactHeader& head, size_t method, const char* name) {
-  return head.methods[method].at(*head.methods[method].find(name));
+ir::Tensor& tensor(ArtifactHeader& header, size_t method, const char* name) {
+  return header.methods[method].at(*header.methods[method].find(name));
 }
 
 class RefusedFile : public ::testing::TestWithParam<Refusal> {};
@@ -146,7 +147,7 @@ TEST_P(RefusedFile, InOneSentence) {
   TANDEM_NEEDS_QNN();
   TempFolder folder;
   ThreadPool pool(1);
-  const auto artifact = test::tiny_artifact(folder, {GetParam().head, GetParam().binaries});
+  const auto artifact = test::tiny_artifact(folder, {GetParam().header, GetParam().binaries});
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
   const auto program = load_program(*artifact, pool, test::tiny_options());
   ASSERT_FALSE(program.ok());
@@ -159,22 +160,22 @@ INSTANTIATE_TEST_SUITE_P(
     Files, RefusedFile,
     ::testing::Values(
         Refusal{"other_arch",
-                [](ArtifactHeader& head) {
-                  head.device.soc_model = 43;
-                  head.device.arch = 73;
+                [](ArtifactHeader& header) {
+                  header.device.soc_model = 43;
+                  header.device.arch = 73;
                 },
                 {},
                 {"has worked for V79 and cannot work for V73"}},
-        Refusal{"arch_of_another_soc", [](ArtifactHeader& head) { head.device.arch = 75; }, {}, {"V79, not V75"}},
+        Refusal{"arch_of_another_soc", [](ArtifactHeader& header) { header.device.arch = 75; }, {}, {"V79, not V75"}},
         Refusal{"unknown_arch",
-                [](ArtifactHeader& head) {
-                  head.device.soc_model = 500;
-                  head.device.arch = 99;
+                [](ArtifactHeader& header) {
+                  header.device.soc_model = 500;
+                  header.device.arch = 99;
                 },
                 {},
                 {"does not know the Hexagon architecture V99"}},
         Refusal{"newer_library",
-                [](ArtifactHeader& head) { head.device.core_version = "2.99.0"; },
+                [](ArtifactHeader& header) { header.device.core_version = "2.99.0"; },
                 {},
                 {"compiled with version 2.99.0", "compile the model again"}},
         Refusal{"flipped_byte",
@@ -200,29 +201,30 @@ INSTANTIATE_TEST_SUITE_P(
                 [](std::vector<OwnedBinary>& binaries) { std::swap(binaries[0], binaries[1]); },
                 {"the binary of shard \"first\" has no graph \"decode.first\""}},
         Refusal{"other_scale",
-                [](ArtifactHeader& head) { tensor(head, 1, "hidden").encoding.scale *= 1.001f; },
+                [](ArtifactHeader& header) { tensor(header, 1, "hidden").encoding.scale *= 1.001f; },
                 {},
                 {"\"hidden\" has scale", "compile the file again"}},
         Refusal{"other_zero_point",
-                [](ArtifactHeader& head) { tensor(head, 0, "logits").encoding.zero_point = 32767; },
+                [](ArtifactHeader& header) { tensor(header, 0, "logits").encoding.zero_point = 32767; },
                 {},
                 {"\"logits\" has scale", "zero point 32767", "zero point 32768"}},
         Refusal{"other_dtype",
-                [](ArtifactHeader& head) {
-                  tensor(head, 0, "shifted").dtype = DType::kF16;
-                  tensor(head, 0, "shifted").encoding = {};
+                [](ArtifactHeader& header) {
+                  tensor(header, 0, "shifted").dtype = DType::kF16;
+                  tensor(header, 0, "shifted").encoding = {};
                 },
                 {},
                 {"\"shifted\" is f16 in method \"decode\" and u16 fixed point in graph \"decode.first\""}},
         Refusal{"head_for_decode_alone",
-                [](ArtifactHeader& head) { head.shards[2].graphs.pop_back(); },
+                [](ArtifactHeader& header) { header.shards[2].graphs.pop_back(); },
                 {},
                 {"no shard of the file computes \"logits\" of method \"prefill_4\""}},
         Refusal{"other_graph_of_the_method",
-                [](ArtifactHeader& head) { head.shards[0].graphs[0].name = "prefill_4.first"; },
+                [](ArtifactHeader& header) { header.shards[0].graphs[0].name = "prefill_4.first"; },
                 {},
                 {"\"embedding.out\" has 64 bytes in method \"decode\" and 256 in graph \"prefill_4.first\""}},
-        Refusal{"absent_table", [](ArtifactHeader& head) { head.weights.clear(); }, {}, {"no weight \"embedding\""}}),
+        Refusal{
+            "absent_table", [](ArtifactHeader& header) { header.weights.clear(); }, {}, {"no weight \"embedding\""}}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(LoadProgram, AFailureLeavesRoomForALaterSuccess) {

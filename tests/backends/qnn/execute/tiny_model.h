@@ -209,38 +209,38 @@ inline const Result<std::vector<OwnedBinary>>& tiny_binaries() {
   return *binaries;
 }
 
-inline ArtifactHeader tiny_head() {
-  ArtifactHeader head;
-  head.producer = "tandem test";
-  head.target = "sm8750";
-  head.backend = "qnn";
-  head.model = {"tiny", "tiny", "Tiny", kVocab, kWidth, 1, 1, 1, kWidth, kContext, 0};
-  head.methods = {tiny_graph("decode", 1), tiny_graph("prefill_4", kPrefill)};
-  head.device.soc_model = test_soc();
-  head.device.arch = known_arch(test_soc());
-  head.device.vtcm_mb = 8;
-  head.device.core_version = version_text(kCoreVersion);
-  head.device.backend_version = version_text(kHtpVersion);
-  head.shards.resize(3);
-  head.shards[0].name = "first";
-  head.shards[0].graphs = {{"decode.first", "decode", 1}, {"prefill_4.first", "prefill_4", kPrefill}};
-  head.shards[1].name = "second";
-  head.shards[1].graphs = {{"decode.second", "decode", 1}, {"prefill_4.second", "prefill_4", kPrefill}};
-  head.shards[2].name = "head";
-  head.shards[2].graphs = {{"head", "decode", 1}, {"head", "prefill_4", 1}};
-  return head;
+inline ArtifactHeader tiny_header() {
+  ArtifactHeader header;
+  header.producer = "tandem test";
+  header.target = "sm8750";
+  header.backend = "qnn";
+  header.model = {"tiny", "tiny", "Tiny", kVocab, kWidth, 1, 1, 1, kWidth, kContext, 0};
+  header.methods = {tiny_graph("decode", 1), tiny_graph("prefill_4", kPrefill)};
+  header.device.soc_model = test_soc();
+  header.device.arch = known_arch(test_soc());
+  header.device.vtcm_mb = 8;
+  header.device.core_version = version_text(kCoreVersion);
+  header.device.backend_version = version_text(kHtpVersion);
+  header.shards.resize(3);
+  header.shards[0].name = "first";
+  header.shards[0].graphs = {{"decode.first", "decode", 1}, {"prefill_4.first", "prefill_4", kPrefill}};
+  header.shards[1].name = "second";
+  header.shards[1].graphs = {{"decode.second", "decode", 1}, {"prefill_4.second", "prefill_4", kPrefill}};
+  header.shards[2].name = "head";
+  header.shards[2].graphs = {{"head", "decode", 1}, {"head", "prefill_4", 1}};
+  return header;
 }
 
-// Puts the file together: the table in segment 0, each binary in one of its own. `change` may spoil the head, and the
+// Puts the file together: the table in segment 0, each binary in one of its own. `change` may spoil the header, and the
 // binaries before or after their checksums are taken.
 struct TinyChanges {
-  std::function<void(ArtifactHeader&)> head;
+  std::function<void(ArtifactHeader&)> header;
   std::function<void(std::vector<OwnedBinary>&)> binaries;
 };
 inline Result<Artifact> tiny_artifact(const ::tandem::test::TempFolder& folder, const TinyChanges& changes = {}) {
   TANDEM_ASSIGN(std::vector<OwnedBinary> binaries, tiny_binaries());
   if (changes.binaries) changes.binaries(binaries);
-  ArtifactHeader head = tiny_head();
+  ArtifactHeader header = tiny_header();
   std::vector<SegmentFile> files;
   const auto add_segment = [&](const std::string& name, std::span<const uint8_t> bytes) {
     ::tandem::test::write_file(folder / name, bytes);
@@ -258,18 +258,18 @@ inline Result<Artifact> tiny_artifact(const ::tandem::test::TempFolder& folder, 
   entry.rows = kVocab;
   entry.cols = kWidth;
   entry.data = {0, 0, packed.data.size()};
-  head.weights = {entry};
+  header.weights = {entry};
   for (size_t i = 0; i < binaries.size(); ++i) {
-    add_segment(head.shards[i].name, binaries[i].bytes);
-    head.shards[i].binary = {static_cast<uint32_t>(i + 1), 0, binaries[i].bytes.size()};
-    head.shards[i].checksum = binaries[i].checksum;
+    add_segment(header.shards[i].name, binaries[i].bytes);
+    header.shards[i].binary = {static_cast<uint32_t>(i + 1), 0, binaries[i].bytes.size()};
+    header.shards[i].checksum = binaries[i].checksum;
   }
-  if (changes.head) changes.head(head);
-  TANDEM_TRY(write_artifact(folder / "tiny.tdm", head, files, {}));
+  if (changes.header) changes.header(header);
+  TANDEM_TRY(write_artifact(folder / "tiny.tdm", header, files, {}));
   return Artifact::open(folder / "tiny.tdm");
 }
 
-// The logits, rounded nowhere but at the shards' borders. Rows of padding are left at 0.
+// The logits, rounded only at the shards' inputs and outputs. Rows of padding are left at 0.
 inline std::vector<float> expected_logits(const std::vector<int32_t>& tokens, const std::vector<int32_t>& positions,
                                           const std::vector<float>& cache, const std::vector<float>& mask) {
   const TinyModel model;

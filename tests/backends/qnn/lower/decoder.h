@@ -47,7 +47,7 @@ class DecoderMaker : public GraphMaker {
     }
     const auto positions = indices("positions", places);
     const auto mask = input("mask", {s.tokens, s.context + s.tokens});
-    border.floats["mask"] = causal_mask(s, kPast);
+    io.floats["mask"] = causal_mask(s, kPast);
     const auto frequency = vector("inverse_frequency", s.head_dim / 2, 0.01f, 1.0f);
     cos_ = graph.add({.name = "cos", .shape = {s.tokens, s.head_dim / 2}});
     sin_ = graph.add({.name = "sin", .shape = {s.tokens, s.head_dim / 2}});

@@ -46,8 +46,8 @@ TEST_F(QnnLowering, TwoGraphsShareWhatIsAskedForOnce) {
     EXPECT_EQ(graph.nodes, graph.graph->node_count());
     EXPECT_GT(graph.build_seconds, 0);
     EXPECT_GT(graph.finalize_seconds, 0);
-    const auto got = run_qnn(graph, makers[i]->graph, makers[i]->border);
-    const auto expected = test::run_reference(makers[i]->graph, *methods.prefill.weights, makers[i]->border);
+    const auto got = run_qnn(graph, makers[i]->graph, makers[i]->io);
+    const auto expected = test::run_reference(makers[i]->graph, *methods.prefill.weights, makers[i]->io);
     const ir::Tensor& logits = makers[i]->graph.at(*makers[i]->graph.find("logits"));
     EXPECT_GE(test::compare(logits, got.at("logits"), expected.at("logits")).sqnr_db, 45);
   }
@@ -60,10 +60,10 @@ TEST_F(QnnLowering, SharingWeightsChangesNoNumber) {
   for (const bool sharing : {false, true}) {
     const auto lowered = lower_new(methods.graphs, *methods.prefill.weights, sharing);
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;
-    for (const auto& [name, value] : run_qnn((*lowered)[0], methods.prefill.graph, methods.prefill.border)) {
+    for (const auto& [name, value] : run_qnn((*lowered)[0], methods.prefill.graph, methods.prefill.io)) {
       outputs[sharing]["prefill " + name] = value;
     }
-    for (const auto& [name, value] : run_qnn((*lowered)[1], methods.decode.graph, methods.decode.border)) {
+    for (const auto& [name, value] : run_qnn((*lowered)[1], methods.decode.graph, methods.decode.io)) {
       outputs[sharing]["decode " + name] = value;
     }
     const auto size = lowered->front().graph->context()->binary_size();
@@ -94,7 +94,7 @@ TEST_F(QnnLowering, TheSizeOfTransfersChangesTheBinaryAndNoNumber) {
     options.weight_tile_channels = channels;
     const auto lowered = lower_new(graphs, *prefill.weights, true, options);
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;
-    outputs[channels] = run_qnn((*lowered)[1], prefill.graph, prefill.border).at("y");
+    outputs[channels] = run_qnn((*lowered)[1], prefill.graph, prefill.io).at("y");
     const auto size = lowered->front().graph->context()->binary_size();
     ASSERT_TRUE(size.ok()) << size.error().message;
     sizes[channels] = *size;
@@ -132,7 +132,7 @@ TEST_F(QnnLowering, ABinaryRunsAsTheGraphItWasMadeOf) {
   const auto graph = Graph::retrieve(*context, info->graphs[0]);
   ASSERT_TRUE(graph.ok()) << graph.error().message;
   loaded.graph = *graph;
-  EXPECT_EQ(run_qnn(loaded, maker.graph, maker.border), run_qnn(lowered->front(), maker.graph, maker.border));
+  EXPECT_EQ(run_qnn(loaded, maker.graph, maker.io), run_qnn(lowered->front(), maker.graph, maker.io));
 }
 
 TEST_F(QnnLowering, StagesAreToldAndCanBeStopped) {

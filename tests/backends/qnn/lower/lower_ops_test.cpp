@@ -252,7 +252,7 @@ TEST_F(QnnLowering, AddMaskAndSoftmax) {
     GraphMaker maker(tokens, 32);
     const auto scores = maker.input("scores", {6, tokens, 36}, -20, 20);
     const auto mask = maker.input("mask", {tokens, 36}, -80, 0);
-    for (float& value : maker.border.floats["mask"]) value = value < -40 ? -80.0f : 0.0f;
+    for (float& value : maker.io.floats["mask"]) value = value < -40 ? -80.0f : 0.0f;
     const auto masked =
         maker.op(OpKind::kAddMask, "masked", {scores, mask}, {6, tokens, 36}, {}, ir::TensorRole::kOutput);
     maker.last(OpKind::kSoftmax, {masked}, {6, tokens, 36}, {.factor = 0.25f});
@@ -271,7 +271,7 @@ TEST_F(QnnLowering, MaskedSoftmax) {
       GraphMaker maker(tokens, 32);
       const auto scores = maker.input("scores", {6, tokens, 36}, -20, 20);
       const auto mask = maker.input("mask", {tokens, 36}, -80, 0);
-      for (float& value : maker.border.floats["mask"]) value = value < -40 ? -120.0f : 0.0f;
+      for (float& value : maker.io.floats["mask"]) value = value < -40 ? -120.0f : 0.0f;
       maker.last(OpKind::kMaskedSoftmax, {scores, mask}, {6, tokens, 36}, {.factor = 0.25f});
       half ? maker.make_half() : maker.give_encodings();
       EXPECT_LE(steps_of(maker), half ? kHalfRelative : 40.0);

@@ -98,18 +98,18 @@ inline bool is_constant(const ir::Tensor& tensor) {
 }
 
 // Numbers of inputs by tensor name: floats for a graph in floats, quantized values for one with encodings.
-struct Border {
+struct IoValues {
   std::map<std::string, std::vector<float>> floats;
   std::map<std::string, std::vector<int32_t>> indices;
 };
 
-inline Bytes io_bytes(const ir::Tensor& tensor, const Border& border) {
+inline Bytes io_bytes(const ir::Tensor& tensor, const IoValues& io) {
   const auto count = static_cast<size_t>(ir::element_count_of(tensor));
   Bytes bytes(dtype_bytes(tensor.dtype, count));
   if (tensor.dtype == DType::kI32) {
-    std::memcpy(bytes.data(), border.indices.at(tensor.name).data(), bytes.size());
+    std::memcpy(bytes.data(), io.indices.at(tensor.name).data(), bytes.size());
   } else {
-    const std::vector<float>& values = border.floats.at(tensor.name);
+    const std::vector<float>& values = io.floats.at(tensor.name);
     EXPECT_EQ(values.size(), count) << tensor.name;
     ir::encode_row(tensor.dtype, tensor.encoding, values.data(), static_cast<int64_t>(count), bytes.data());
   }
@@ -123,7 +123,7 @@ inline ThreadPool& test_pool() {
 
 // Runs the graph on the interpreter. The outputs by name, as bytes.
 inline std::map<std::string, Bytes> run_reference(const ir::Graph& graph, const TestWeights& weights,
-                                                  const Border& border, OpObserver observer = {}) {
+                                                  const IoValues& io, OpObserver observer = {}) {
   auto program = make_reference_program({graph}, weights, test_pool(), std::move(observer));
   Bindings bindings;
   bindings.rows = graph.tokens;
@@ -131,7 +131,7 @@ inline std::map<std::string, Bytes> run_reference(const ir::Graph& graph, const 
   for (const ir::Tensor& tensor : graph.tensors) {
     void* data = nullptr;
     if (tensor.role == ir::TensorRole::kInput || tensor.role == ir::TensorRole::kState) {
-      data = (memory[tensor.name] = io_bytes(tensor, border)).data();
+      data = (memory[tensor.name] = io_bytes(tensor, io)).data();
     } else if (tensor.role == ir::TensorRole::kOutput) {
       memory[tensor.name].resize(dtype_bytes(tensor.dtype, static_cast<size_t>(ir::element_count_of(tensor))));
       data = memory[tensor.name].data();
@@ -147,7 +147,7 @@ inline std::map<std::string, Bytes> run_reference(const ir::Graph& graph, const 
 }
 
 // Runs a lowered graph on the library.
-inline std::map<std::string, Bytes> run_qnn(const LoweredGraph& lowered, const ir::Graph& graph, const Border& border) {
+inline std::map<std::string, Bytes> run_qnn(const LoweredGraph& lowered, const ir::Graph& graph, const IoValues& io) {
   std::map<std::string, Bytes> inputs, outputs;
   auto execution = Execution::create(lowered.graph);
   EXPECT_TRUE(execution.ok());
@@ -157,7 +157,7 @@ inline std::map<std::string, Bytes> run_qnn(const LoweredGraph& lowered, const i
     const auto id = graph.find(name);
     EXPECT_TRUE(id.has_value()) << name;
     if (!id) return {};
-    inputs[name] = io_bytes(graph.at(*id), border);
+    inputs[name] = io_bytes(graph.at(*id), io);
     EXPECT_TRUE(execution->set_input(i, inputs[name]).ok()) << name;
   }
   for (size_t i = 0; i < lowered.graph->outputs().size(); ++i) {
@@ -183,12 +183,12 @@ class GraphMaker {
                      ir::TensorRole role = ir::TensorRole::kInput) {
     const auto id = graph.add({.name = name, .role = role, .shape = std::move(shape)});
     const auto count = static_cast<size_t>(ir::element_count_of(graph.at(id)));
-    border.floats[name] = random_floats(count, lowest, highest, ++seed_);
+    io.floats[name] = random_floats(count, lowest, highest, ++seed_);
     return id;
   }
   ir::TensorId indices(std::string name, std::vector<int32_t> values) {
     const auto count = static_cast<int64_t>(values.size());
-    border.indices[name] = std::move(values);
+    io.indices[name] = std::move(values);
     return graph.add({.name = name, .role = ir::TensorRole::kInput, .dtype = DType::kI32, .shape = {count}});
   }
   ir::TensorId weight(std::string name, int64_t rows, int64_t cols, WeightFormat format) {
@@ -227,8 +227,8 @@ class GraphMaker {
         highest = std::max(highest, value);
       }
     };
-    for (const auto& [name, values] : border.floats) widen(name, values);
-    run_reference(graph, *weights, border, [&](const ir::Op&, const ir::Tensor& tensor, std::span<const float> values) {
+    for (const auto& [name, values] : io.floats) widen(name, values);
+    run_reference(graph, *weights, io, [&](const ir::Op&, const ir::Tensor& tensor, std::span<const float> values) {
       widen(tensor.name, values);
       return Status();
     });
@@ -266,7 +266,7 @@ class GraphMaker {
 
   ir::Graph graph;
   std::shared_ptr<TestWeights> weights = std::make_shared<TestWeights>();
-  Border border;
+  IoValues io;
 
  private:
   uint32_t seed_;
@@ -317,8 +317,8 @@ inline std::map<std::string, Difference> run_both(const GraphMaker& maker, size_
   EXPECT_TRUE(lowered.ok()) << lowered.error().message;
   if (!lowered.ok()) return {};
   if (nodes != nullptr) *nodes = lowered->front().nodes;
-  const auto got = run_qnn(lowered->front(), maker.graph, maker.border);
-  const auto expected = run_reference(maker.graph, *maker.weights, maker.border);
+  const auto got = run_qnn(lowered->front(), maker.graph, maker.io);
+  const auto expected = run_reference(maker.graph, *maker.weights, maker.io);
   EXPECT_EQ(got.size(), expected.size());
   std::map<std::string, Difference> differences;
   for (const auto& [name, bytes] : got) {
