@@ -1,4 +1,4 @@
-// Finds added tokens in a text: leftmost, then longest, before anything else looks at the text.
+// Finds added tokens in a text: leftmost, then longest, before anything else reads the text.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ class AddedTokenMatcher {
 
   bool empty() const { return count_ == 0; }
   // Splits valid UTF-8 into sections, appended to `sections`. Empty runs of text are left out. What `rules` refuse is
-  // text, as if the token did not exist there. kResourceExhausted if added tokens begin at so many places, and share so
-  // much, that the budget does not suffice.
+  // text, as if the token did not exist there. kResourceExhausted if added tokens begin at so many positions, and share
+  // so much, that the budget does not suffice.
   Status split(const TokenizerBlob& blob, std::string_view text, WorkBudget& budget, std::vector<TextSection>& sections,
                const SectionRules* rules = nullptr) const;
 

@@ -1,4 +1,4 @@
-// Which class a character is of, where a pattern tells some characters apart and no others: a two-level table.
+// Maps characters to the classes that a pattern distinguishes: a two-level table.
 #pragma once
 
 #include <array>

@@ -17,8 +17,8 @@ class CharsMap {
  public:
   // Any bytes are safe.
   static Result<CharsMap> create(std::string_view bytes);
-  // At each place, the longest run that the trie has is replaced; other characters stay. Stops once it has made more
-  // than `limit` bytes.
+  // At each position, the longest run in the trie is replaced; other characters stay. Stops after more than `limit`
+  // bytes of output.
   std::string apply(std::string_view text, size_t limit) const;
 
  private:

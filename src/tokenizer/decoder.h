@@ -39,8 +39,8 @@ class DecodeStream {
   // The decoder must outlive the stream.
   explicit DecodeStream(const Decoder& decoder) : decoder_(&decoder), states_(decoder.steps_.size()) {}
 
-  // Takes the next token, and gives the text that is now certain, in whole characters. What is held back is what a
-  // later token can still change: an unfinished character, a run of bytes, what looks like the start of a pattern.
+  // Consumes the next token and returns the text that is now certain, in whole characters. Text that a later token can
+  // still change is held back: an unfinished character, a run of bytes, what looks like the start of a pattern.
   std::string push(std::string_view token);
   // The rest of the text. The stream can then be used again.
   std::string flush();

@@ -1,4 +1,4 @@
-// Whose words the parts of a normalized text are.
+// The origins of the parts of a normalized text.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// `normalized` is what `normalizer` makes of `text`, whose parts have these origins. Where it cannot be told which part
-// something comes from, it counts as the strictest of them all.
+// `normalized` is the result of `normalizer` for `text`, whose parts have these origins. Where the origin of something
+// is ambiguous, it is the strictest of them all.
 std::vector<OriginSpan> normalized_origins(const Normalizer& normalizer, std::string_view text,
                                            std::span<const OriginSpan> origins, std::string_view normalized,
                                            WorkBudget& budget);

@@ -1,4 +1,4 @@
-// What happens to a text before it is cut into words: normal forms, replacements, prefixes.
+// Changes to a text before it is split into words: normal forms, replacements, prefixes.
 #pragma once
 
 #include <deque>
@@ -23,7 +23,7 @@ class Normalizer {
   static Result<Normalizer> create(std::span<const NormalizerStep> steps);
 
   bool empty() const { return steps_.empty(); }
-  // The normalized form of valid UTF-8. Fails when a pattern gives up, or when the text grows beyond all measure.
+  // The normalized form of valid UTF-8. Fails when a pattern exceeds its budget, or when the text grows too large.
   Result<std::string> normalize(std::string_view text, WorkBudget& budget) const;
   // The same, but the text itself if it is seen at once that nothing would change; else the form is put into `kept`.
   Result<std::string_view> normalize(std::string_view text, std::deque<std::string>& kept, WorkBudget& budget) const;

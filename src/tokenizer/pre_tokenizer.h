@@ -1,4 +1,4 @@
-// Cuts a text into the pieces that the model sees one by one ("words").
+// Splits a text into the pieces that the model encodes one by one ("words").
 #pragma once
 
 #include <deque>

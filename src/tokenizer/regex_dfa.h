@@ -1,7 +1,7 @@
 // A deterministic automaton over the classes of a pattern's characters, made ahead of time.
 //
-// It finds the match that trying alternatives in order would find: a state is an ordered list of the places of the
-// pattern that a match may be at. Conditions on the character before and the one behind are part of the transitions:
+// It finds the match that trying alternatives in order would find: a state is an ordered list of the instructions that
+// a match may be at. Conditions on the previous and the next character are part of the transitions:
 // each is taken when the class of the next character is known (or that the text ends), and says whether a match ends
 // before that character.
 #pragma once

@@ -137,7 +137,7 @@ struct TokenizerSpec {
 inline constexpr uint32_t kMaxTokenId = 1u << 22;
 inline constexpr uint32_t kNoToken = 0xffffffffu;
 inline constexpr size_t kMaxTokenBytes = 1 << 20;
-// An added token is compared byte by byte at every place of a text where it could begin.
+// An added token is compared byte by byte at every position of a text where it could begin.
 inline constexpr size_t kMaxAddedTokenBytes = 1024;
 inline constexpr size_t kMaxTokenizerSteps = 64;
 

@@ -41,7 +41,7 @@ class UnigramEncoder {
   const TokenizerBlob& blob_;
   WorkBudget& budget_;
   double unknown_score_;
-  std::vector<Node> nodes_;  // By the place where a token ends.
+  std::vector<Node> nodes_;  // By the position where a token ends.
   std::vector<uint32_t> path_;
 };
 

@@ -35,7 +35,7 @@ constexpr CodePointRange kInertInNfc[] = {
 constexpr char32_t kSyllableBase = 0xac00, kLeadBase = 0x1100, kVowelBase = 0x1161, kTailBase = 0x11a7;
 constexpr char32_t kLeads = 19, kVowels = 21, kTails = 28;
 
-// Below 256: the combining class of a character without a decomposition; else 256 plus its place in the pool.
+// Below 256: the combining class of a character without a decomposition; otherwise 256 plus its offset in the pool.
 constexpr uint32_t kFirstPlace = 256;
 constexpr uint32_t kIsCompatibility = 0x100;  // In the word before a decomposition, beside its length.
 

@@ -23,7 +23,7 @@ bool is_punctuation(char32_t code_point);
 // General category M.
 bool is_combining_mark(char32_t code_point);
 
-// What the patterns of byte-level tokenizers tell apart, with the tables of Unicode 16.
+// The classes that the patterns of byte-level tokenizers distinguish, with the tables of Unicode 16.
 enum CharacterClass : uint8_t {
   kClassOther = 0,
   kClassUpper = 1,        // Lu, Lt

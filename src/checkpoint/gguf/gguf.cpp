@@ -20,7 +20,7 @@ constexpr uint64_t kMaxGgufNameBytes = 65535;
 constexpr uint32_t kMaxGgufRank = 4;
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint64_t kMaxAlignment = 1 << 20;
-// So many are in no file; each takes memory beyond its bytes.
+// No real file has this many; each takes memory beyond its bytes.
 constexpr uint64_t kMaxKeys = 100'000;
 constexpr uint64_t kMaxTensors = 1'000'000;
 
@@ -197,7 +197,7 @@ class GgufParser {
       }
       const uint64_t begin = reader_.position();
       if (value.element_type == kString) {
-        // Each has eight bytes at least, so that a huge count ends with the file.
+        // Each has at least eight bytes, so that a huge count ends with the file.
         for (uint64_t i = 0; i < value.count && reader_.ok(); ++i) reader_.skip(reader_.u64());
       } else {
         const auto size = checked_mul(value.count, kValueTypes[value.element_type].bytes);
@@ -322,7 +322,7 @@ Result<std::optional<double>> GgufContent::number(std::string_view key) const {
   ByteReader reader(value->bytes);
   double number = 0;
   if (value->type == kF32) {
-    // The shortest decimal that gives this float is what the model's maker wrote: 1e-5, not 9.99999974738e-06.
+    // The shortest decimal for this float is what the model's author wrote: 1e-5, not 9.99999974738e-06.
     const std::string text = str_format("{}", reader.f32());
     std::from_chars(text.data(), text.data() + text.size(), number);
   } else if (value->type == kF64) {

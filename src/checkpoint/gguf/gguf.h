@@ -1,5 +1,5 @@
 // GGUF files (versions 2 and 3, little endian): metadata of keys and values, descriptions of tensors, and their data.
-// Everything is checked before it is used; strings and data are used where they lie in the mapped file.
+// Everything is checked before it is used; strings and data are used in place in the mapped file.
 //
 // The format: "GGUF", the version, the numbers of tensors and of keys; the keys, each with a typed value (numbers,
 // strings, or a list of one of these); the tensors' names, dimensions (the fastest first), types and offsets; then,

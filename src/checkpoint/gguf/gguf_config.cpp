@@ -180,8 +180,8 @@ class ConfigMaker {
     return ok_status();
   }
 
-  // Llama 3's scaling comes as what each frequency is divided by. If it is that of a configuration, that is used; else
-  // the numbers themselves, which is what longrope's are.
+  // Llama 3's scaling is stored as a divisor for each frequency. If the divisors match a configuration, that is used;
+  // otherwise the divisors themselves, as longrope has them.
   Status frequency_factors(const GgufTensor& tensor) {
     const auto pairs = static_cast<size_t>(tensor.shape.empty() ? 0 : tensor.shape[0]);
     if (tensor.shape.size() != 1 || tensor.encoding != WeightEncoding::kF32) {

@@ -1,4 +1,4 @@
-// What a GGUF file's metadata say about a model, in the words of a hub's config.json.
+// A GGUF file's metadata about a model as a hub's config.json.
 #pragma once
 
 #include <string>
@@ -21,10 +21,10 @@ struct GgufArchitecture {
   std::string_view activation;
 };
 
-// Refuses what is not one of ours by its name.
+// Refuses an unsupported family by name.
 Result<const GgufArchitecture*> find_gguf_architecture(const GgufContent& content);
 
-// config.json. Sizes that only tensors tell (the vocabulary) are taken from them.
+// config.json. Sizes that are not in the metadata (the vocabulary) are taken from the tensors.
 Result<Json> make_gguf_config(const GgufContent& content, const GgufArchitecture& architecture);
 
 // "model.layers.3.mlp.up_proj.weight" for "blk.3.ffn_up.weight"; the same name for one that is not known; empty for one

@@ -12,7 +12,7 @@ namespace tandem {
 namespace {
 
 constexpr size_t kMaxTokens = 10'000'000;
-// Looking for the two parts of a piece takes the square of its length. Real vocabularies come to some 10 million.
+// Finding the two parts of a piece takes quadratic time in its length. Real vocabularies need some 10 million steps.
 constexpr uint64_t kMaxWork = 2'000'000'000;
 constexpr size_t kMaxGgufTokenBytes = 1024;  // The longest in use are runs of some hundred spaces.
 
@@ -43,16 +43,16 @@ Status check_tokens(const Vocabulary& vocabulary, std::string_view what) {
   return ok_status();
 }
 
-// Tokens to ids, of those that `keep` says yes to.
+// Maps the tokens that `keep` accepts to ids.
 template <typename Keep>
 Result<TokenIds> index_tokens(const Vocabulary& vocabulary, std::string_view what, Keep&& keep) {
   TokenIds ids;
   ids.reserve(vocabulary.tokens.size());
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     if (!keep(vocabulary.kinds[i])) continue;
-    const auto [place, is_new] = ids.emplace(vocabulary.tokens[i], static_cast<uint32_t>(i));
+    const auto [found, is_new] = ids.emplace(vocabulary.tokens[i], static_cast<uint32_t>(i));
     if (!is_new) {
-      return unsupported("{}: tokens {} and {} are the same (\"{}\")", what, place->second, i,
+      return unsupported("{}: tokens {} and {} are the same (\"{}\")", what, found->second, i,
                          printable_name(vocabulary.tokens[i]));
     }
   }
@@ -63,17 +63,17 @@ bool is_added(TokenKind kind) {
   return kind == TokenKind::kUnknown || kind == TokenKind::kControl || kind == TokenKind::kUserDefined;
 }
 
-// Added tokens are found in texts as they are. Of two of the same name the first one's id counts; once special, always
+// Added tokens are matched literally. Of two with the same name the first one's id counts; once special, always
 // special.
 void add_added_tokens(const Vocabulary& vocabulary, const TokenIds& ids, TokenizerSpec& spec) {
-  std::unordered_map<std::string_view, size_t> places;
+  std::unordered_map<std::string_view, size_t> indices;
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     const std::string_view content = vocabulary.tokens[i];
     if (!is_added(vocabulary.kinds[i]) || content.empty()) continue;
     const bool special = vocabulary.kinds[i] != TokenKind::kUserDefined;
-    const auto [place, is_new] = places.emplace(content, spec.added_tokens.size());
+    const auto [found, is_new] = indices.emplace(content, spec.added_tokens.size());
     if (!is_new) {
-      spec.added_tokens[place->second].special |= special;
+      spec.added_tokens[found->second].special |= special;
       continue;
     }
     const auto known = ids.find(content);
@@ -107,8 +107,8 @@ size_t count_characters(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
 }
 
-// All ways to make a piece of two; of each piece by the parts' ids, then all by score and the parts' lengths, the
-// highest first. The sort keeps the order of equals.
+// All ways to split a piece in two; for each piece by the parts' ids, then all by score and the parts' lengths, the
+// highest first. The sort is stable.
 std::vector<Merge> find_merges(const Vocabulary& vocabulary, const TokenIds& ids) {
   std::vector<Merge> merges;
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
@@ -230,8 +230,8 @@ Result<TokenizerSpec> byte_level_spec(const Vocabulary& vocabulary, std::string_
         "smollm are)",
         what, printable_name(vocabulary.pre));
   }
-  // Added tokens are matched in texts as they are, so they have no place among the stand-ins for bytes; unused ones
-  // only fill a gap in the numbers.
+  // Added tokens are matched literally, so they are not among the stand-ins for bytes; unused ones only fill a gap in
+  // the ids.
   const auto keep = [](TokenKind kind) { return kind == TokenKind::kNormal || kind == TokenKind::kByte; };
   TANDEM_ASSIGN(const auto ids, index_tokens(vocabulary, what, keep));
 

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// Looking for the two parts of a piece takes the square of its length. Real vocabularies come to some 10 million.
+// Finding the two parts of a piece takes quadratic time in its length. Real vocabularies need some 10 million steps.
 constexpr uint64_t kMaxWork = 2'000'000'000;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reads the tokenizers of checkpoints, and compiles them into what runs.
+// Reads the tokenizers of checkpoints and compiles them for the run time.
 #pragma once
 
 #include <cstdint>

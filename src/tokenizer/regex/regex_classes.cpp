@@ -1,4 +1,4 @@
-// The classes of characters that a pattern's sets tell apart.
+// The classes of characters that a pattern's sets distinguish.
 #include <algorithm>
 #include <map>
 

@@ -35,7 +35,7 @@ struct RegexTree {
 Result<RegexTree> parse_regex(std::string_view pattern);
 // How many characters a node takes, if that is always the same, and not too many for a look-behind.
 std::optional<uint32_t> fixed_length(const RegexNode& node);
-// The instructions, and the classes of characters that they tell apart.
+// The instructions, and the classes of characters that they distinguish.
 Result<RegexProgram> write_regex_program(RegexTree tree, std::string_view pattern);
 Status find_classes(std::span<const CharSet> sets, RegexProgram& program);
 // Gives the program its automaton, if it has one of a reasonable size.
