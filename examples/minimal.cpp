@@ -1,4 +1,4 @@
-// The smallest program that talks to a model: it links the run time alone, nothing of the compiler.
+// The smallest program that talks to a model: it links only the run time, nothing of the compiler.
 //
 //   build/release/examples/minimal demo.tdm "Tell me a story about a fox named Leo."
 #include <cstdio>

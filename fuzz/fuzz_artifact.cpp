@@ -1,6 +1,6 @@
 // The header of an artifact, from any bytes.
 //
-// The first byte of an input picks the mode. Even: the rest is taken for a header as it is. Odd: the rest is a list of
+// The first byte of an input picks the mode. Even: the rest is used as a header. Odd: the rest is a list of
 // changes {u16 offset, u8 value} to a valid header, which gets past the FlatBuffer's own checks far more often.
 #include <cstdlib>
 #include <cstring>

@@ -29,7 +29,7 @@ namespace {
 
 using namespace tandem;
 
-// Sessions that would need more are only loaded: the fuzzer shall look for bugs, not wait for pages.
+// Sessions that would need more are only loaded: the fuzzer should find bugs, not wait for pages.
 constexpr uint64_t kMaxSessionBytes = 64 << 20;
 
 // A valid file, in two parts.
@@ -281,7 +281,7 @@ class MemoryFile {
   std::string path_;
 };
 
-// Puts a file together, with checksums that are right.
+// Assembles a file with correct checksums.
 std::vector<uint8_t> assemble(const std::vector<uint8_t>& data, const std::vector<uint8_t>& header) {
   std::vector<uint8_t> file = data;
   file.insert(file.end(), header.begin(), header.end());

@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto text = parsed->render_marked(*variables, options);
   if (!text.ok()) return 0;
   if (text->size() > options.limits.output || !jinja::is_valid_text(text->bytes())) std::abort();
-  // Where it came from is told in order, inside of the text, in whole characters.
+  // The origins are in order, inside the text, in whole characters.
   size_t last_end = 0;
   for (const tandem::OriginSpan& span : text->spans()) {
     if (span.begin < last_end || span.begin >= span.end || span.end > text->size()) std::abort();

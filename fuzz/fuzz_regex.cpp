@@ -1,7 +1,7 @@
 // A pattern, a line break, a text: any pattern compiles or is refused, and all matches in any text, also in one that
 // repeats itself, are found in order within the budget, or the budget ends them. By its automaton or by the machine
 // alone, the matches are the same. Then the same for the compiled form with bytes of it changed (pairs of a 16-bit
-// place and a byte in the text), which is read or refused.
+// offset and a byte in the text), which is read or refused.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,5 @@
 // Arbitrary bytes as a compiled tokenizer. Each input is tried as it is, and as changes to a good one: pairs of a
-// 24-bit place and a byte to put there, which reaches deeper than bytes from nowhere.
+// 24-bit offset and a byte to write there, which reaches deeper than random bytes.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

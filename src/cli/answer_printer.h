@@ -1,4 +1,4 @@
-// Shows an answer while it is generated, and a thinking model's reasoning apart from it.
+// Shows an answer while it is generated, and a thinking model's reasoning separately.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@ class AnswerPrinter {
  public:
   explicit AnswerPrinter(ShowReasoning show);
 
-  // Both give false if standard output cannot be written.
+  // Both return false if standard output cannot be written.
   bool answer(std::string_view piece);
   bool reasoning(std::string_view piece);
   // Whether something was printed to standard output.

@@ -1,4 +1,4 @@
-// Flags for the options of back ends, made from what they say of them.
+// Flags for the options of back ends, made from their specs.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace tandem {
 // Must stay where it is once flags are added: the parser writes to it.
 class BackendFlags {
  public:
-  // Options without a flag, and those that are there already, are passed over. An empty group is the command's own.
+  // Options without a flag, and those already added, are skipped. An empty group is the command's own.
   void add_to(CLI::App& command, std::span<const OptionSpec> specs, const std::string& group = {});
   // What was given.
   BackendOptions options() const;

@@ -24,7 +24,7 @@ constexpr const char* kHelp =
     "/reset  forget the conversation\n/exit   leave (also Ctrl-D)\n/help   this text\n"
     "Ctrl-C stops an answer, and at the prompt the program.\n";
 
-// What one line of the user's gives: an answer in the conversation, or, without a template, how the text goes on.
+// The result of one line of input: an answer in the conversation, or, without a template, a continuation of the text.
 Result<GenerateResult> generate(const Engine& engine, Session& session, std::vector<Message>& messages,
                                 const std::string& line, const GenerateOptions& options, const GenerationFlags& flags,
                                 const StreamCallback& stream) {

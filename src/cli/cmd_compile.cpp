@@ -1,4 +1,4 @@
-// tandem compile: a checkpoint becomes one file.
+// tandem compile: compiles a checkpoint into one file.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -46,7 +46,7 @@ struct Options {
   BackendFlags backend;
 };
 
-// What does not go together is refused before anything is opened.
+// Incompatible options are refused before anything is opened.
 void check(const Options& o) {
   if (o.mode == "kv" && !o.prefill.empty()) refuse("--prefill makes no sense with --mode kv; leave one out");
   for (const BackendCompiler* compiler : backend_compilers()) {
@@ -82,7 +82,7 @@ CompileOptions to_compile_options(const Options& o) {
     options.prefill = parse_number_list(o.prefill);
     options.prefill_exact = true;
   }
-  // Where the graphs that somebody wants to see cannot be shown, there is nothing to go on for.
+  // If the requested graphs cannot be printed, there is no point in continuing.
   options.stop = [] { return interrupted() || output_failed(); };
   if (o.dump_ir) {
     options.dump_ir = [](std::string_view pass, const ir::Graph& graph) {

@@ -53,7 +53,7 @@ void check_report(const Options& o) {
       o.report, {.inputs = inputs, .may_replace = is_calibration_report, .kind = "a calibration report"}));
 }
 
-// What does not go together is refused before anything is loaded.
+// Incompatible options are refused before anything is loaded.
 void check(const Options& o) {
   if (const Status status = o.dataset.check(); !status.ok()) refuse(status.error().message);
   if (!o.phase.empty() && !o.phases.empty()) refuse("give --phase or --phases, not both");

@@ -1,4 +1,4 @@
-// tandem logits: the scores of every position, for comparing with other implementations.
+// tandem logits: the logits of every position, for comparing with other implementations.
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <memory>

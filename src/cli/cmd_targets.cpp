@@ -1,4 +1,4 @@
-// tandem targets: what a compile can be for.
+// tandem targets: lists the targets that a model can be compiled for.
 #include <CLI/CLI.hpp>
 
 #include "base/json.h"

@@ -1,5 +1,5 @@
-// Libraries name options by their field, in backticks: "use a shorter `context`". Who reads the command line's messages
-// knows flags.
+// Libraries name options by their field, in backticks: "use a shorter `context`". Users of the command line know flags
+// instead.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-// Far beyond what changes anything, and far from where a float ends.
+// Far beyond any effect, and far below the range of a float.
 constexpr double kMaxTemperature = 1e6;
 constexpr double kMaxPenalty = 1e6;
 

@@ -37,7 +37,7 @@ struct GenerationFlags {
   ShowReasoning show_reasoning() const { return hide_reasoning ? ShowReasoning::kHide : ShowReasoning::kYes; }
   // Refuses what contradicts itself, before anything is loaded.
   void check() const;
-  // The model's own defaults, with what was given put over them. Without a seed, a random one.
+  // The model's own defaults, overridden by the given flags. Without a seed, a random one.
   GenerateOptions apply(const Engine& loaded) const;
   // The tokens of a text for --no-template. Says so on standard error if it spells special tokens that stay text.
   Result<std::vector<int32_t>> encode(const Engine& loaded, const std::string& text, bool add_special) const;

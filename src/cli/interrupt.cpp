@@ -55,7 +55,7 @@ void clear_interrupt() {
   char drained[16];
   while (::read(g_pipe[0], drained, sizeof(drained)) > 0) {
   }
-  if (terminated()) {  // It came while we forgot.
+  if (terminated()) {  // It arrived meanwhile.
     g_interrupted.store(true);
     const ssize_t ignored = ::write(g_pipe[1], "", 1);
     (void)ignored;

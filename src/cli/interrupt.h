@@ -1,4 +1,4 @@
-// Ctrl-C, SIGTERM and SIGHUP as a flag that long work looks at.
+// Ctrl-C, SIGTERM and SIGHUP as a flag that long work polls.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ bool interrupted();
 bool terminated();
 // What a shell expects of a program that such a signal ended: 128 + its number; 130 if none came.
 int interrupt_exit_code();
-// The flag itself, for work that wants one to look at.
+// The flag itself, for work that polls one.
 const std::atomic<bool>& interrupt_flag();
 // Forgets a Ctrl-C; the other two stay.
 void clear_interrupt();

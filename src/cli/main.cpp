@@ -35,7 +35,7 @@ void add_commands(CLI::App& app) {
   }
 }
 
-// Runs the command that the arguments name and gives its exit status; may throw what std::exception covers.
+// Runs the command that the arguments name and returns its exit status; may throw a std::exception.
 int run_command(CLI::App& app, int argc, char** argv) {
   try {
     try {
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
     tandem::note_error(error.what());
   }
   if (status != tandem::kReaderGone) return status;
-  // Nobody reads the results any more (`tandem … | head`): end as other programs do, now that all is tidied up.
+  // Nobody reads the results any more (`tandem … | head`): end as other programs do, after the cleanup.
   if (dies_of_closed_pipes) {
     ::signal(SIGPIPE, SIG_DFL);
     ::raise(SIGPIPE);

@@ -1,7 +1,7 @@
-// All that the command line prints goes through here.
+// Everything that the command line prints goes through here.
 //
-// Standard error is for people: progress, figures, warnings, errors. Whether it can be written never decides about a
-// command, so nothing here fails for it. Standard output has results: one that cannot be written ends the command.
+// Standard error is for people: progress, metrics, warnings, errors. A failed write to it never affects a command's
+// result. Standard output has results: one that cannot be written ends the command.
 // Lines are escaped and shortened (printable_message() in base/printable.h), because names in them come from files that
 // somebody else wrote.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace tandem {
 
-// As it is, to standard error: what we have composed ourselves, such as a progress bar.
+// Unescaped, to standard error: text that we have composed ourselves, such as a progress bar.
 void write_stderr(std::string_view text);
 // One line on standard error.
 void note_line(std::string_view line);
@@ -26,15 +26,15 @@ void note(FormatString<Args...> format, const Args&... args) {
 void note_error(std::string_view message);
 void warn(std::string_view message);
 
-// What the library logs. A message of it that calls itself an error is a warning to the user: the command may still
-// succeed, and if it does not, it says so itself.
+// The library's log. Its errors are warnings to the user: the command may still succeed, and if it does not, it says so
+// itself.
 void note_log(LogLevel level, std::string_view message);
 
-// As it is, to standard output. False if it cannot be written, or something before it could not.
+// Unescaped, to standard output. False if this or an earlier write failed.
 bool write_stdout(std::string_view text);
-// What is buffered gets to whoever reads it now.
+// Flushes the buffer.
 bool flush_stdout();
-// One line on standard output, and one line it stays, whatever its arguments have in them.
+// One line on standard output; newlines in its arguments are escaped.
 bool show_line(std::string_view line);
 template <typename... Args>
 bool show(FormatString<Args...> format, const Args&... args) {

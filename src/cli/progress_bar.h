@@ -14,7 +14,7 @@ class ProgressBar {
   ~ProgressBar() { finish(); }
 
   void update(const Progress& progress);
-  // Takes the bar away, so that other output can follow.
+  // Removes the bar, so that other output can follow.
   void finish();
 
  private:

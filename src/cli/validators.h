@@ -30,7 +30,7 @@ std::vector<int64_t> parse_number_list(const std::vector<std::string>& values);
 CLI::Validator name_list();
 std::vector<std::string> parse_name_list(const std::vector<std::string>& values);
 
-// What `parse`, which gives a Result, takes; its message says what is wrong with the rest.
+// A value that `parse`, which returns a Result, accepts; its message says what is wrong with others.
 template <typename Parse>
 CLI::Validator accepted_by(Parse parse, const std::string& description = "") {
   const auto check = [parse](const std::string& text) {
