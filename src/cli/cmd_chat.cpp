@@ -119,7 +119,7 @@ void add_chat_command(CLI::App& app) {
                   "SIGTERM and SIGHUP stop an answer and the program (exit status 143, 129). On a terminal, control\n"
                   "characters in an answer are shown as text (\\x1b); a pipe or a file gets it byte for byte.");
   command->add_option("FILE", o->file, "A compiled file")->required();
-  command->add_flag("-q,--quiet", o->quiet, "No figures");
+  command->add_flag("-q,--quiet", o->quiet, "No statistics");
   o->generation.add_to(*command);
   command->callback([o] { run(*o); });
 }

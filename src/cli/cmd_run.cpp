@@ -97,14 +97,14 @@ void add_run_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Answer one prompt");
   command->footer(
       "Example:\n  tandem run demo.tdm -p \"Tell me a story about a fox named Leo.\" --seed 7\n"
-      "The answer goes to standard output, the figures to standard error. On a terminal, control characters in the\n"
+      "The answer goes to standard output, the statistics to standard error. On a terminal, control characters in the\n"
       "answer are shown as text (\\x1b); a pipe or a file gets it byte for byte.\n"
       "Exit status: 0 there is an answer, 1 there is none, 2 the options make no sense, 130, 143 or 129 stopped by\n"
       "Ctrl-C, SIGTERM or SIGHUP; what was generated until then is printed.");
   command->add_option("FILE", o->file, "A compiled file")->required();
   CLI::Option* prompt = command->add_option("-p,--prompt", o->prompt, "The prompt; default: standard input");
   command->add_flag("--json", o->json, "One JSON object at the end instead of a stream of text");
-  command->add_flag("-q,--quiet", o->quiet, "No figures");
+  command->add_flag("-q,--quiet", o->quiet, "No statistics");
   o->generation.add_to(*command);
   command->callback([o, prompt] { run(*o, prompt->count() > 0); });
 }

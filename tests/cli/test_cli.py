@@ -560,12 +560,12 @@ class Inspect(CliTest):
 class Bench(CliTest):
     def test_json(self):
         done = self.ok("bench", self.demo, "--json", "--prompt", 40, "--tokens", 4, "--repeats", 1)
-        figures = json.loads(done.stdout)
+        metrics = json.loads(done.stdout)
         self.assertEqual(done.stderr, "")
         for key in ["load_seconds", "first_token_seconds", "prompt_tokens_per_second", "decode_tokens_per_second",
                     "bandwidth_share", "peak_memory_bytes", "kv_first_token_seconds"]:
-            self.assertGreater(figures[key], 0, key)
-        self.assertEqual(figures["mode"], "hybrid")
+            self.assertGreater(metrics[key], 0, key)
+        self.assertEqual(metrics["mode"], "hybrid")
 
     def test_text(self):
         out = self.ok("bench", self.demo, "--prompt", 16, "--tokens", 4, "--repeats", 1).stdout
@@ -966,8 +966,8 @@ class Targets(CliTest):
             done = self.ok("run", file, "-p", "Hi", "--greedy", "-n", 6, "--json")
             answers[target] = json.loads(done.stdout)["text"]
         self.assertEqual(answers["reference"], answers["cpu"])
-        figures = json.loads(self.ok("bench", file, "--prompt", 4, "--tokens", 2, "--repeats", 1, "--json").stdout)
-        self.assertEqual(figures["isa"], "reference")
+        metrics = json.loads(self.ok("bench", file, "--prompt", 4, "--tokens", 2, "--repeats", 1, "--json").stdout)
+        self.assertEqual(metrics["isa"], "reference")
         self.assertIn("reference", self.ok("inspect", file).stdout)
         self.assertIn("perplexity", self.ok("eval", file, "--text", DEMO / "config.json", "--window", 8, "--limit", 1,
                                             "--answers", 0).stdout)
