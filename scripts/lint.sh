@@ -42,8 +42,8 @@ done
 
 # Longer ones are listed with their reasons.
 allowed=$(sed -E '/^(#|$)/d; s/ .*//' scripts/long_functions.txt)
-while IFS=' ' read -r place lines name; do
-  file=${place%%:*}
+while IFS=' ' read -r location lines name; do
+  file=${location%%:*}
   if grep -qxF "$file:$name" <<< "$allowed"; then continue; fi
   complain "$file:$name has $lines lines, and 60 are the limit: split it"
 done < <(scripts/long_functions.py 60 "${sources[@]}")
