@@ -55,7 +55,7 @@ enum class TensorKind : uint32_t {
   kAppRead = 1,   // An output of the graph.
   kNative = 3,    // Between two ops.
   kStatic = 4,    // A constant.
-  kNull = 5,      // An optional operand that is not there.
+  kNull = 5,      // An absent optional operand.
 };
 
 enum class MemoryKind : uint32_t {
@@ -72,7 +72,7 @@ enum class QuantizationKind : uint32_t {
   kUndefined = 0x7fffffff,
 };
 
-// value = scale * (code + offset): the offset is the negated zero point.
+// value = scale * (q + offset): the offset is the negated zero point.
 struct ScaleOffset {
   float scale;
   int32_t offset;
@@ -104,7 +104,7 @@ static_assert(offsetof(BwAxisScaleOffset, count) == 8);
 static_assert(offsetof(BwAxisScaleOffset, scales) == 16);
 static_assert(offsetof(BwAxisScaleOffset, offsets) == 24);
 
-// LPBQ: value = code * channels[c].scale * block_scales[c * blocks_per_channel + b].
+// LPBQ: value = q * channels[c].scale * block_scales[c * blocks_per_channel + b].
 struct BlockwiseExpansion {
   int32_t axis;  // Of the output channels.
   const ScaleOffset* channels;

@@ -112,8 +112,8 @@ static_assert(offsetof(DeviceConfig, platform) == 8);
 
 enum class HtpDeviceOption : uint32_t { kSoc = 0, kArch = 1, kSignedPd = 2 };
 
-// The payload was at offset 4 in older libraries and is at 8 since then (measured on back end 5.51). For the SoC, which
-// is one number, it is written to both places; then either reads it. The struct is longer than either ever was.
+// The payload was at offset 4 in older libraries and is now at 8 (measured on back end 5.51). The SoC, which is one
+// number, is written to both offsets, so that either finds it. The struct is longer than either ever was.
 struct HtpDeviceSocConfig {
   HtpDeviceOption option;
   uint32_t soc_model_old_place;
@@ -124,7 +124,7 @@ static_assert(sizeof(HtpDeviceSocConfig) == 40);
 static_assert(offsetof(HtpDeviceSocConfig, soc_model_old_place) == 4);
 static_assert(offsetof(HtpDeviceSocConfig, soc_model) == 8);
 
-// Whether to run in a signed process on the DSP, at the place that 5.51 reads.
+// Whether to run in a signed process on the DSP, at the offset that 5.51 reads.
 struct HtpDeviceSignedPdConfig {
   HtpDeviceOption option;
   uint32_t padding;
@@ -202,7 +202,7 @@ struct HtpOptimizationValue {
 static_assert(sizeof(HtpOptimizationValue) == 8);
 static_assert(offsetof(HtpOptimizationValue, value) == 4);
 
-// An option of the compiler by its name. The compiler passes over names that it does not know.
+// An option of the compiler by its name. The compiler ignores unknown names.
 struct HtpFinalizeConfig {
   const char* key;
   Scalar value;

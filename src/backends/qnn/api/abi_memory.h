@@ -20,7 +20,7 @@ enum class MemoryType : uint32_t { kIon = 1, kCustom = 2 };
 
 enum class HtpMemoryType : uint32_t { kSharedBuffer = 1 };
 
-// A tensor somewhere inside of a shared buffer.
+// A tensor somewhere inside a shared buffer.
 struct HtpMemoryDescriptor {
   HtpMemoryType type;
   uint64_t size;  // Of the whole buffer.

@@ -1,5 +1,5 @@
-// Our own declarations of the two provider structs, each with its table of functions. A function's place in the table
-// is its number; tables only grow at their end. What we do not call is a Slot.
+// Our own declarations of the two provider structs, each with its table of functions. Functions are identified by their
+// index; tables only grow at their end. Functions that we do not call are Slots.
 #pragma once
 
 #include "backends/qnn/api/abi_memory.h"

@@ -1,4 +1,4 @@
-// Backend and Device: the library started, and the chip that it works for.
+// Backend and Device: the initialized library, and the chip that it works for.
 //
 // Objects hold what they depend on (a context its device, a device its back end), so they are freed in the right order
 // whatever order the caller drops them in. All are made by create() and used through shared pointers.
@@ -77,8 +77,8 @@ class Device {
   abi::Handle handle_ = nullptr;
 };
 
-// The chip that this runs on, as far as the library tells: fields that it does not tell are 0. On x86, where there is
-// no chip, it tells of one all the same; do not ask there.
+// The chip that this runs on, as reported by the library: fields that it does not report are 0. On x86, where there is
+// no chip, it still reports one; do not call it there.
 struct ChipInfo {
   uint32_t soc_model = 0;
   int arch = 0;

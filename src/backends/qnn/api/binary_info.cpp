@@ -13,7 +13,7 @@
 namespace tandem::qnn {
 namespace {
 
-// More of either is not a decoder but damage.
+// More of either means damage: no decoder has them.
 constexpr uint32_t kMaxGraphs = 1024;
 constexpr uint32_t kMaxTensors = 65536;
 

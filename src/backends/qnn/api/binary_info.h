@@ -1,4 +1,4 @@
-// What is in a context binary, as libQnnSystem.so tells it: target, versions, graphs, their inputs and outputs.
+// The contents of a context binary as libQnnSystem.so reports them: target, versions, graphs, their inputs and outputs.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct BinaryInfo {
 
   // Null if there is none of that name.
   const GraphInfo* find_graph(std::string_view name) const;
-  // Of the graph that needs most: what a group of contexts has to reserve.
+  // The largest of any graph: what a group of contexts must reserve.
   uint64_t spill_fill_bytes() const;
 };
 

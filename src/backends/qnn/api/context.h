@@ -12,11 +12,11 @@
 
 namespace tandem::qnn {
 
-// A context binary with what we have to know about it and the library does not say or check.
+// A context binary, with facts that the library neither reports nor checks.
 struct ContextBinary {
   std::span<const uint8_t> bytes;
-  bool weight_shared = false;  // The x86 library crashes on such binaries; they are never given to it.
-  int arch = 0;                // Of what it was compiled for.
+  bool weight_shared = false;  // The x86 library crashes on such binaries; they are never passed to it.
+  int arch = 0;                // The architecture that it was compiled for.
   uint64_t checksum = 0;  // binary_checksum() when it was made. The library may take damaged bytes without complaint.
 };
 
@@ -61,7 +61,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   // Once all graphs are finalized. read_binary() fills a buffer of binary_size() bytes, a mapped file for instance, and
-  // gives back how many it used.
+  // returns how many it used.
   Result<uint64_t> binary_size() const;
   Result<uint64_t> read_binary(std::span<uint8_t> buffer) const;
   Result<OwnedBinary> binary() const;

@@ -18,7 +18,7 @@ inline constexpr uint32_t kCodeInvalidContextConfig = 5010;
 struct ErrorText {
   uint32_t code;
   std::string_view name;       // "CREATE_FROM_BINARY"
-  ErrorCode kind;              // What it is for our callers.
+  ErrorCode kind;              // Our callers' error code.
   std::string_view what;       // "the context binary was refused or is damaged"
   std::string_view what_next;  // "compile it again"; may be empty
 };

@@ -23,8 +23,8 @@ class Execution {
   std::optional<size_t> find_input(std::string_view name) const;
   std::optional<size_t> find_output(std::string_view name) const;
 
-  // By place in graph().inputs() and outputs(). The buffer must have exactly the tensor's bytes and stay until the last
-  // run().
+  // By index into graph().inputs() and outputs(). The buffer must have exactly the tensor's bytes and stay until the
+  // last run().
   // With `shared`, which says that the buffer is known to the graph's context, it is not copied to the device and back.
   Status set_input(size_t index, std::span<const uint8_t> buffer, std::shared_ptr<const SharedTensor> shared = nullptr);
   Status set_output(size_t index, std::span<uint8_t> buffer, std::shared_ptr<const SharedTensor> shared = nullptr);
@@ -37,7 +37,7 @@ class Execution {
   explicit Execution(std::shared_ptr<const Graph> graph) : graph_(std::move(graph)) {}
   Status check_buffers() const;
 
-  // The tensors as the library takes them, and where each one's bytes are, whichever way it takes those.
+  // The tensors as the library expects them, and the address of each one's bytes, however they are passed.
   struct Side {
     std::vector<abi::Tensor> tensors;
     std::vector<std::span<const uint8_t>> buffers;

@@ -49,7 +49,7 @@ struct NodeSpec {
   std::vector<NodeParam> params = {};
 };
 
-// An option of the vendor's compiler, by the name that its log has for it. Unknown names are passed over in silence.
+// An option of the vendor's compiler, by its name in the compiler's log. Unknown names are silently ignored.
 struct CompilerOption {
   std::string name;
   uint32_t value = 0;

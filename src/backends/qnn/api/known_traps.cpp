@@ -14,7 +14,7 @@ constexpr int32_t kExactU8Offset = -128;
 
 constexpr int kArchWithWrongMatMul = 69;
 
-// Ops that copy numbers as they are, whatever the encodings say. (Concat is not one: it requantizes.)
+// Movers: ops that copy quantized values unchanged, whatever the encodings say. (Concat is not one: it requantizes.)
 constexpr std::array<std::string_view, 4> kMovers = {"Transpose", "Reshape", "StridedSlice", "Gather"};
 
 bool same_encoding(const abi::Tensor& a, const abi::Tensor& b) {
@@ -23,7 +23,7 @@ bool same_encoding(const abi::Tensor& a, const abi::Tensor& b) {
   if (a.body.dtype != b.body.dtype || left.definition != right.definition) return false;
   if (left.definition != abi::Definition::kDefined) return true;
   if (left.kind != right.kind) return false;
-  // Other kinds are for weights, which no mover takes.
+  // Other kinds are for weights, which no mover reads.
   if (left.kind != abi::QuantizationKind::kScaleOffset) return true;
   return left.scale_offset.scale == right.scale_offset.scale && left.scale_offset.offset == right.scale_offset.offset;
 }

@@ -1,5 +1,5 @@
-// Ops that our lowerings emit and that the library accepts in forms that it computes wrongly or cannot compile. Refused
-// here, so that no lowering can fall into them. Measured on 2.51 (docs/ has the list); each has a test.
+// Forms of ops that the library accepts but miscomputes or cannot compile. They are refused here, so that no lowering
+// can emit them. Measured on 2.51 (docs/ has the list); each has a test.
 #pragma once
 
 #include <span>

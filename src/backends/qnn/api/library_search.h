@@ -1,5 +1,5 @@
 // Where the QNN libraries may be: a path that the user gives, an environment variable, a local folder, the folders
-// where Python keeps packages. Only paths are looked at; no program is asked.
+// where Python keeps packages. Only paths are searched; no program is started.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// What the library says: through its log, and, where it prints instead, caught on its way to standard output. The
-// library's callback has no user pointer. So what it says in a thread that works for a program goes to that program's
-// log, and what it says in threads of its own goes to the logs of all programs.
+// The library's messages: from its log, and, where it prints instead, captured from standard output. The library's
+// callback has no user pointer. So messages from a thread that works for a program go to that program's log, and
+// messages from the library's own threads go to the logs of all programs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tandem::qnn {
 
-// While it lives, it gets what the library says in threads of its own. No message comes after its end.
+// While it lives, it receives the messages of the library's own threads. None arrives after its end.
 class OpenLog {
  public:
   explicit OpenLog(Log log);
@@ -26,7 +26,7 @@ class OpenLog {
   Log log_;
 };
 
-// While it lives, what is said in this thread goes to this log and to no other. The log must outlive it.
+// While it lives, messages of this thread go to this log and to no other. The log must outlive it.
 class LogScope {
  public:
   explicit LogScope(const Log& log);
@@ -41,7 +41,7 @@ class LogScope {
 // A message of ours.
 void log_message(LogLevel level, std::string_view message);
 
-// What to hand to the library as its log callback, and the level that it should be asked for.
+// The log callback for the library, and the level to request from it.
 abi::LogCallback library_log_callback();
 abi::LogLevel library_log_level(LogLevel level);
 
@@ -69,7 +69,7 @@ class StdoutCapture {
   StdoutCapture& operator=(const StdoutCapture&) = delete;
 };
 
-// For the two above: what the library itself has said.
+// For the two above: a message of the library itself.
 void log_library_message(LogLevel level, std::string_view message);
 
 }  // namespace tandem::qnn

@@ -1,5 +1,5 @@
-// Memory that the CPU and the DSP both see, from Qualcomm's libcdsprpc.so, which phones have and other systems have
-// not. Tensors in it need not be copied to the DSP and back (shared_memory.h).
+// Memory that the CPU and the DSP share, from Qualcomm's libcdsprpc.so, which phones have and other systems do not.
+// Tensors in it need not be copied to the DSP and back (shared_memory.h).
 //
 // Never run on a phone here: the calls are those that public run times make. Tests use a library of their own with the
 // same functions.
@@ -18,7 +18,7 @@ namespace tandem::qnn {
 
 inline constexpr const char* kRpcLibrary = "libcdsprpc.so";
 
-// Where an address lies in shared memory.
+// The location of an address in shared memory.
 struct SharedRange {
   int fd = -1;
   uint64_t offset = 0;
@@ -35,7 +35,7 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   // At least page-aligned. Null if there is none left. The memory keeps the heap.
   std::shared_ptr<uint8_t> allocate(uint64_t bytes);
 
-  // Nothing if the bytes are not wholly inside of one buffer that allocate() gave and that still lives.
+  // Nothing if the bytes are not entirely inside one live buffer of allocate().
   std::optional<SharedRange> find(const void* data, uint64_t bytes) const;
 
  private:

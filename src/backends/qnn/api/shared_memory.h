@@ -1,5 +1,5 @@
-// Shared memory (rpcmem.h) made known to a context, so that a graph takes a tensor by a handle and copies nothing.
-// The x86 library refuses to register memory (1000); the callers then give it plain pointers.
+// Shared memory (rpcmem.h) registered with a context, so that a graph accesses a tensor by a handle and copies nothing.
+// The x86 library refuses to register memory (1000); callers then pass plain pointers.
 #pragma once
 
 #include <memory>

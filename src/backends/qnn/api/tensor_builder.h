@@ -47,7 +47,7 @@ struct PerAxis {
   std::vector<ScaleOffset> entries;
 };
 
-// int4 codes, a byte each; value = code * channels[c].scale * multipliers[c * blocks + b], multipliers 1 to 16.
+// int4 values, a byte each; value = q * channels[c].scale * multipliers[c * blocks + b], multipliers 1 to 16.
 struct Lpbq {
   int axis = 0;  // Of the output channels.
   std::vector<ScaleOffset> channels;
@@ -90,13 +90,13 @@ TensorSpec make_static_u32(std::string name, Shape shape, std::span<const uint32
 TensorSpec make_static_fixed(std::string name, DataType dtype, Shape shape, std::span<const float> values,
                              ScaleOffset encoding);
 
-// The encoding whose codes cover [lowest, highest] and zero, exactly. For signed types it is symmetric.
+// The encoding whose range covers [lowest, highest] and zero, exactly. For signed types it is symmetric.
 ScaleOffset encoding_for_range(DataType dtype, float lowest, float highest);
-// A value's code: rounded to nearest even and saturated; not-a-number becomes the code of zero.
+// The quantized value: rounded to nearest even and saturated; NaN becomes that of zero.
 int64_t quantize(DataType dtype, const ScaleOffset& encoding, float value);
 
 // Weights as constants: lpbq4 as LPBQ, int8 per channel, fp16 and fp32 as f16.
-// For a 1x1 Conv2d, [1, 1, cols, rows]: codes are transposed into memory of the spec's own.
+// For a 1x1 Conv2d, [1, 1, cols, rows]: values are transposed into the spec's own memory.
 Result<TensorSpec> make_conv2d_weights(std::string name, const WeightMatrix& weights);
 
 }  // namespace tandem::qnn

@@ -1,4 +1,4 @@
-// What a tensor at the border of a graph is: name, type, shape, encoding, and how many bytes it takes.
+// The description of a graph's input or output: name, type, shape, encoding, and size in bytes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct TensorInfo {
   uint32_t id = 0;  // The library's.
   DataType dtype = DataType::kFloat32;
   std::vector<uint32_t> shape;
-  std::optional<abi::ScaleOffset> encoding;  // Of fixed-point types: value = scale * (code + offset).
+  std::optional<abi::ScaleOffset> encoding;  // Of fixed-point types: value = scale * (q + offset).
   uint64_t bytes = 0;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxKnownShared = 4096;
 
-// Shared memory if there is some, else plain; cleared, since nothing may start as NaN. Null if there is none.
+// Shared memory if there is some, otherwise plain; cleared, since nothing may start as NaN. Null if there is none.
 std::shared_ptr<uint8_t> allocate_arena(SharedHeap* heap, uint64_t bytes) {
   bytes = std::max<uint64_t>(bytes, 1);
   if (bytes > machine_memory()) return nullptr;
@@ -83,7 +83,7 @@ Status QnnExecutionContext::check(const MethodPlan& plan, const Bindings& bindin
     return internal_error("method \"{}\" was asked for rows {} to {} of {}", graph.name, bindings.first_row,
                           bindings.first_row + bindings.rows, graph.tokens);
   }
-  // The NPU fails, or reads elsewhere, on an index outside of its table.
+  // The NPU fails, or reads elsewhere, on an index outside its table.
   for (const TokenLimit& limit : plan.token_limits) {
     const auto* const tokens = static_cast<const int32_t*>(bindings.data[static_cast<size_t>(limit.tokens)]);
     for (int64_t i = 0; i < graph.tokens; ++i) {
@@ -173,14 +173,14 @@ std::shared_ptr<const SharedTensor> QnnExecutionContext::share(const std::shared
   if (loaded_->heap == nullptr || sharing_refused_) return nullptr;
   const auto range = loaded_->heap->find(data, info.bytes);
   if (!range) return nullptr;
-  // A caller that brings other memory to every call must not make this grow.
+  // A caller that passes other memory to every call must not make this grow.
   if (shared_.size() >= kMaxKnownShared)
     std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<const SharedTensor>& known = shared_[{context.get(), data, info.dtype, info.shape}];
   if (auto tensor = known.lock()) return tensor;
   auto made = SharedTensor::create(context, info, *range);
   if (!made.ok()) {
-    // The same bytes can be given by their address: the library then copies them.
+    // The same bytes can be passed by address: the library then copies them.
     log_message(LogLevel::kWarning, made.error().message + "; running without shared buffers");
     sharing_refused_ = true;
     return nullptr;
@@ -213,8 +213,8 @@ Status QnnExecutionContext::run_step(const Step& step, BoundStep& bound, const B
   TANDEM_TRY(bind(step, bound, bindings));
   if (!step.staged) return bound.execution.run();
   for (int64_t row = bindings.first_row; row < bindings.first_row + bindings.rows; ++row) {
-    // Rows pass through a place of their own: shared memory is made known to the library tensor by tensor, and these
-    // few bytes cost less than a registration for each row.
+    // Rows are copied through a staging buffer: shared memory is registered tensor by tensor, and copying these few
+    // bytes costs less than a registration for each row.
     for (const Port& port : step.inputs) {
       std::memcpy(arena_.get() + port.stage, address_of(port, bindings) + port.bytes * static_cast<uint64_t>(row),
                   port.bytes);

@@ -1,4 +1,4 @@
-// One caller's way through a program: its memory between shards, and its bindings to the library's graphs.
+// One caller's state: its memory between shards, and its bindings to the library's graphs.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class QnnExecutionContext final : public ExecutionContext {
   Status run(size_t method, const Bindings& bindings) override;
 
  private:
-  // A step with what the library takes for it.
+  // A step with its library objects.
   struct BoundStep {
     explicit BoundStep(Execution made) : execution(std::move(made)) {}
     Execution execution;
@@ -55,7 +55,7 @@ class QnnExecutionContext final : public ExecutionContext {
   std::vector<RescoreScratch> rescore_scratch_;  // For each thread; empty where nothing is rescored.
   size_t row_width_ = 0;
   std::vector<std::vector<BoundStep>> steps_;  // By method.
-  // What is registered with the library, so that methods that use the same memory register it once.
+  // Memory registered with the library, so that methods that use the same memory register it once.
   using SharedKey = std::tuple<const Context*, const uint8_t*, DataType, std::vector<uint32_t>>;
   std::map<SharedKey, std::weak_ptr<const SharedTensor>> shared_;
   bool sharing_refused_ = false;

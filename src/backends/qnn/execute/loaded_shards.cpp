@@ -137,7 +137,7 @@ Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const
   }
   const ChipInfo chip = platform.emulator ? ChipInfo() : query_chip(*backend);
   TANDEM_TRY(check_target(compiled, platform, chip));
-  // A chip that does not tell what it is is taken for what the file was compiled for.
+  // A chip that does not identify itself is assumed to be the one that the file was compiled for.
   options.arch = chip.arch != 0 ? chip.arch : compiled.arch;
   TANDEM_ASSIGN(std::shared_ptr<const Device> device, Device::create(backend, options));
   entries->push_back({library->path(), options.soc_model, options.vtcm_mb, options.signed_pd, device});
@@ -162,7 +162,7 @@ Status load_shards(const Artifact& artifact, ThreadPool& pool, LoadedShards& loa
   for (size_t i = 0; i < header.shards.size(); ++i) {
     Context::LoadOptions options;
     options.checksum_compared = true;
-    // They take turns, so one scratch memory does for all.
+    // They take turns, so one scratch memory suffices for all.
     options.use_group = header.shards.size() > 1 && spill_fill_bytes > 0;
     options.group.first = i > 0 ? loaded.shards[0].context : nullptr;
     options.group.spill_fill_bytes = spill_fill_bytes;

@@ -38,7 +38,7 @@ struct LoadedMethod {
 struct LoadedShards {
   explicit LoadedShards(Log log_to) : log(std::move(log_to)) {}
 
-  OpenLog log;  // Goes last: the library may say something while the rest goes.
+  OpenLog log;  // Destroyed last: the library may log while the rest is destroyed.
   std::shared_ptr<const Device> device;
   std::unique_ptr<PowerVote> power;  // Null where the platform has none.
   std::shared_ptr<SharedHeap> heap;  // Null where the platform has none.
@@ -53,8 +53,8 @@ Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const
                                                      const DeviceInfo& compiled, const Platform& platform,
                                                      const QnnOptions& options);
 
-// Compares the binaries' checksums, asks the library what is in them, plans the methods, and only then loads them, in
-// the file's order, into `loaded` (whose device is set).
+// Verifies the binaries' checksums, reads their descriptions, plans the methods, and only then loads them, in the
+// file's order, into `loaded` (whose device is set).
 Status load_shards(const Artifact& artifact, ThreadPool& pool, LoadedShards& loaded);
 
 }  // namespace tandem::qnn

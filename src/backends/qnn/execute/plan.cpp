@@ -14,7 +14,7 @@ namespace tandem::qnn {
 namespace {
 
 constexpr uint64_t kArenaAlignment = 128;  // A vector register of the DSP.
-// More is not a decoder's activations but damage, and sums of it stay far from overflow.
+// More means damage: no decoder's activations need it. Sums stay far from overflow.
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 40;
 
 bool same_type(DType ours, DataType theirs) {
@@ -50,7 +50,7 @@ std::string encoding_text(const ir::Encoding& encoding) {
   return str_format("scale {}, zero point {}", encoding.scale, encoding.zero_point);
 }
 
-// Whether the first axis is the call's tokens, so that rows can be cut out.
+// Whether the first axis is the call's tokens, so that rows can be sliced.
 bool has_rows(const ir::Tensor& tensor, int64_t tokens) {
   return tensor.shape.size() == 2 && tensor.shape[0] == tokens;
 }
@@ -103,7 +103,7 @@ class Planner {
     return offset;
   }
 
-  // Where the tensor's bytes are; activations get a buffer when they are first seen.
+  // The address of the tensor's bytes; activations get a buffer on first use.
   Result<Port> port_of(ir::TensorId id) {
     const auto index = static_cast<size_t>(id);
     const ir::Tensor& tensor = graph_.at(id);
@@ -145,7 +145,7 @@ class Planner {
     return ok_status();
   }
 
-  // The shard's logits are written where the caller wants them, and changed there.
+  // The shard's logits are written to the caller's buffer and rescored in place.
   Status rescore(const ir::Op& op) {
     const ir::Tensor &coarse = graph_.at(op.inputs[0]), &x = graph_.at(op.inputs[1]),
                      &logits = graph_.at(op.outputs[0]);
@@ -182,7 +182,7 @@ class Planner {
     return ok_status();
   }
 
-  // The shard's graphs for this method, in the file's order: its layers, then perhaps the head.
+  // The shard's graphs for this method, in the file's order: its layers, then perhaps the LM head.
   Status shard(size_t index) {
     const Shard& shard = *shards_[index].shard;
     const BinaryInfo& binary = *shards_[index].binary;
@@ -199,11 +199,11 @@ class Planner {
       }
       TANDEM_TRY(step(index, static_cast<size_t>(found - binary.graphs.begin()), *found, graph.tokens));
     }
-    return ok_status();  // What is missing will be missed.
+    return ok_status();  // A missing graph is found later, by its missing outputs.
   }
 
-  // Whether the graph's work is wanted for the rows that the caller will read, and for no others: it gives rows of
-  // outputs and nothing else. (k_new and v_new have no rows in this sense: the caller wants them always.)
+  // Whether the graph is only needed for the rows that the caller reads: all it writes is rows of outputs. (k_new and
+  // v_new have no rows in this sense: they are always needed.)
   bool writes_only_rows(const GraphInfo& info) const {
     return std::ranges::all_of(info.outputs, [&](const TensorInfo& output) {
       const auto it = names_.find(output.name);
@@ -271,7 +271,7 @@ class Planner {
     return ok_status();
   }
 
-  // The method's tensor of that name, if it is what the binary says it is.
+  // The method's tensor of that name, if it matches the binary's description.
   Result<Port> check(const TensorInfo& theirs, const GraphInfo& info, const Step& step) {
     const auto it = names_.find(theirs.name);
     if (it == names_.end()) {

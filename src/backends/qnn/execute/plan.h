@@ -1,6 +1,6 @@
-// How a method runs: which graphs of which shards, in which order, and where each of their inputs and outputs is. Made
-// from the method's graph and from what the binaries say of themselves; wherever the two do not agree, the file is
-// refused, because the library would compute something with rc 0.
+// How a method runs: which graphs of which shards, in which order, with which buffers. Made from the method's graph and
+// the binaries' own descriptions; wherever the two disagree, the file is refused, because the library would compute
+// garbage and report success.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tandem::qnn {
 
-// A shard as the head and as its binary describe it.
+// A shard as the header and as its binary describe it.
 struct ShardDescription {
   const Shard* shard = nullptr;
   const BinaryInfo* binary = nullptr;
@@ -23,10 +23,10 @@ struct ShardDescription {
 // An input or output of a shard's graph.
 struct Port {
   ir::TensorId tensor = -1;
-  uint64_t bytes = 0;     // What the graph takes: all of the tensor, or a row of it.
-  bool in_arena = false;  // Else where the caller's bindings say.
+  uint64_t bytes = 0;     // The graph's size of it: the whole tensor, or a row.
+  bool in_arena = false;  // Otherwise in the caller's bindings.
   uint64_t offset = 0;    // In the arena.
-  uint64_t stage = 0;     // Of a staged step: where in the arena the row is that the graph takes.
+  uint64_t stage = 0;     // Of a staged step: the row's offset in the arena.
 };
 
 struct Step {
@@ -45,7 +45,7 @@ struct HostLookup {
   Port output;
 };
 
-// Logits that the CPU computes again, in place, for the rows that the caller wants.
+// Logits that the CPU recomputes in place, for the rows that the caller reads.
 struct HostRescore {
   ir::TensorId table = -1;
   ir::OpAttributes attributes;
@@ -71,7 +71,7 @@ struct MethodPlan {
   std::vector<HostLookup> lookups;
   std::vector<PositionInput> positions;
   std::vector<Step> steps;
-  std::vector<HostRescore> rescores;  // Behind all steps.
+  std::vector<HostRescore> rescores;  // After all steps.
   uint64_t arena_bytes = 0;
 };
 

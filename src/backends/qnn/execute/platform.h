@@ -1,5 +1,5 @@
-// What a program is loaded on: facts about this machine that loading depends on, gathered in one place so that tests
-// can be on another machine.
+// The platform that a program is loaded on: facts about this machine that loading depends on, gathered so that tests
+// can simulate another machine.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is checked before a binary is given to the library: its own answers to a wrong version, chip or size are a
+// Checks before a binary is passed to the library, whose own answers to a wrong version, chip or size are an error
 // number at best and a crash at worst.
 #pragma once
 
@@ -13,11 +13,10 @@ namespace tandem::qnn {
 Status check_versions(const DeviceInfo& compiled, const abi::Version& core, const abi::Version& htp,
                       const std::string& library);
 
-// Whether binaries for `compiled` run on this platform. `chip` is what query_chip() says, and is not looked at on the
-// emulator.
+// Whether binaries for `compiled` run on this platform. `chip` is the result of query_chip(), ignored on the emulator.
 Status check_target(const DeviceInfo& compiled, const Platform& platform, const ChipInfo& chip);
 
-// Bytes for the binaries and for the memory of one session (states, inputs and outputs), as the header tells.
+// Bytes for the binaries and for the memory of one session (states, inputs and outputs), according to the header.
 uint64_t memory_needed(const ArtifactHeader& header);
 Status check_memory(const ArtifactHeader& header, const Platform& platform);
 

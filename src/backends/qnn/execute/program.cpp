@@ -60,7 +60,7 @@ Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPo
   }
   auto loaded = std::make_shared<LoadedShards>(options.log);
   const LogScope scope(loaded->log.log());
-  // What the header alone tells comes first: it needs no library.
+  // Checks of the header alone come first: they need no library.
   if (platform.emulator) TANDEM_TRY(check_target(header.device, platform, {}));
   TANDEM_TRY(check_memory(header, platform));
   SearchOptions search;

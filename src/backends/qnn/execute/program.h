@@ -2,8 +2,8 @@
 // the caller and them.
 //
 // A method runs as: token rows looked up on the CPU where the graph says so; then each shard's graph for it, in the
-// file's order, with the values between shards in memory of the execution context. The head's graph, which takes one
-// row, runs for the rows that Bindings asks for. Other outputs (k_new.L, v_new.L, traces) are always whole.
+// file's order, with the values between shards in memory of the execution context. The LM head's graph, which takes one
+// row, runs for the rows that Bindings requests. Other outputs (k_new.L, v_new.L, traces) are always whole.
 //
 // States are only read. In fp16, a masked slot that holds NaN makes the whole row NaN: whoever owns the states clears
 // them before the first call.
@@ -36,9 +36,9 @@ struct QnnOptions {
 // From the back end's options by name (docs/targets.md).
 Result<QnnOptions> parse_qnn_options(const BackendOptions& options);
 
-// The artifact and the pool must outlive the program. Before a binary is given to the library, its checksum, the
-// library's version, the chip and the memory are checked (preflight.h), and what the binary takes and gives is compared
-// with the methods' graphs (plan.h).
+// The artifact and the pool must outlive the program. Before a binary is passed to the library, its checksum, the
+// library's version, the chip and the memory are checked (preflight.h), and its inputs and outputs are compared with
+// the methods' graphs (plan.h).
 Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPool& pool, const QnnOptions& options,
                                               const Platform& platform = Platform::here());
 
