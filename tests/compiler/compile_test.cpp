@@ -127,7 +127,7 @@ std::vector<float> reference_logits(const std::filesystem::path& file, std::span
   return test::score_rows(**model, tokens);
 }
 
-// Few tokens: none of them meets an int8 code that the last bit decides (see runtime/quantized_test.cpp).
+// Few tokens: none of them has an int8 value that the last bit decides (see runtime/quantized_test.cpp).
 void expect_runs_like_its_reference(const std::filesystem::path& file, std::span<const int32_t> tokens) {
   EXPECT_GE(test::sqnr_db(reference_logits(file, tokens), test::score_file(file, tokens)), 25.0);
 }

@@ -1,4 +1,4 @@
-// A compile that is stopped leaves no file, and the next one goes on where it was.
+// A stopped compile leaves no file, and the next one resumes it.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -207,7 +207,7 @@ TEST_F(Resume, WhatAKilledRunWasWritingIsRemoved) {
   EXPECT_TRUE(test::read_file(output_) == uninterrupted(options()));
 }
 
-// What is on the disk already needs no more room: the rest fits where twice the file would not.
+// Finished segments need no more disk space: the rest fits where twice the file would not.
 TEST_F(Resume, CountsWhatIsFinishedAsRoom) {
   stop_at("layers.3", options());
   auto work = WorkFolder::open(output_, "another key");

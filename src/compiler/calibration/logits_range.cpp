@@ -29,8 +29,8 @@ Result<ir::Encoding> find_logits_encoding(const ModelPlan& plan, const WeightPro
   const auto* logits = static_cast<const float*>(memory.bindings(0).data[static_cast<size_t>(*id)]);
   const auto [low, high] = std::minmax_element(logits, logits + n * plan.vocab_size);
   if (!std::isfinite(*low) || !std::isfinite(*high)) return corrupt("the model's logits are not finite");
-  const float room = std::max(0.25f * (*high - *low), 1e-3f);
-  const float bottom = std::min(*low - room, 0.0f), top = std::max(*high + room, 0.0f);
+  const float margin = std::max(0.25f * (*high - *low), 1e-3f);
+  const float bottom = std::min(*low - margin, 0.0f), top = std::max(*high + margin, 0.0f);
   ir::Encoding encoding;
   encoding.kind = ir::EncodingKind::kPerTensor;
   encoding.scale = (top - bottom) / static_cast<float>(dtype_max(dtype) - dtype_min(dtype));

@@ -72,7 +72,7 @@ TEST_P(Calibrated, EveryActivationOfEveryMethodHasTheSameEncoding) {
     for (const AttentionForm& attention : all_attention_forms()) {
       SCOPED_TRACE(attention_form_name(attention));
       const auto graphs = must_build(model, recipe, methods_of(attention), table);
-      ASSERT_EQ(graphs.size(), 3u) << "two methods, and one that the head is cut out of";
+      ASSERT_EQ(graphs.size(), 3u) << "two methods, and one that the LM head is extracted from";
       std::map<std::string, ir::Encoding> seen;
       for (const ir::Graph& graph : graphs) {
         for (const ir::Tensor& tensor : graph.tensors) {
@@ -83,7 +83,7 @@ TEST_P(Calibrated, EveryActivationOfEveryMethodHasTheSameEncoding) {
           EXPECT_EQ(seen.try_emplace(tensor.name, tensor.encoding).first->second, tensor.encoding);
           const bool is_kv = tensor.name.starts_with("k_") || tensor.name.starts_with("v_");
           EXPECT_EQ(tensor.dtype, is_kv ? kv_dtype(kv) : DType::kU16);
-          // Products of u16 with u8 are exact around code 128 only.
+          // Products of u16 with u8 are exact with zero point 128 only.
           if (is_kv) {
             EXPECT_EQ(tensor.encoding.zero_point, kv == KvFormat::kU8 ? 128 : 32768);
           }

@@ -120,11 +120,11 @@ TEST_F(Passes, LinearLayersRoundTheirInputAsTheRecipeSays) {
   for (const ir::Op& op : graph_.ops) {
     if (op.kind != OpKind::kLinear) continue;
     const ir::Tensor& weight = graph_.at(op.inputs[1]);
-    const bool wide = !weight.name.starts_with("layers.1.") && weight.format != WeightFormat::kF16;
-    EXPECT_EQ(op.attributes.int16_input, wide) << weight.name;
+    const bool is_int16 = !weight.name.starts_with("layers.1.") && weight.format != WeightFormat::kF16;
+    EXPECT_EQ(op.attributes.int16_input, is_int16) << weight.name;
   }
   expect_verified();
-  // The head is the head, whoever keeps its numbers.
+  // The LM head is named "head", whichever tensor holds its weights.
   recipe.rules = {{*Glob::compile("head"), {}, ActivationFormat::kInt8}};
   ASSERT_TRUE(assign_weight_formats(graph_, {*plan_, recipe}).ok());
   EXPECT_FALSE(graph_.ops.back().attributes.int16_input || graph_.ops[graph_.ops.size() - 2].attributes.int16_input);

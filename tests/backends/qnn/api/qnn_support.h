@@ -65,7 +65,7 @@ inline ::testing::AssertionResult says(const Error& error, std::initializer_list
   return ::testing::AssertionSuccess();
 }
 
-// Random values of a fixed-point type, as codes, and what the codes stand for.
+// Random numbers of a fixed-point type: quantized, and the values that they represent.
 struct Fixed {
   DataType dtype = DataType::kFixedU16;
   ScaleOffset encoding = {};
@@ -111,7 +111,7 @@ inline Fixed random_fixed(DataType dtype, size_t count, float lowest, float high
   return make_fixed(dtype, random_floats(count, lowest, highest, seed));
 }
 
-// u8 around code 128: the only form in which HTP multiplies u8 exactly (known_traps.cpp).
+// u8 with zero point 128: the only form in which HTP multiplies u8 exactly (known_traps.cpp).
 inline Fixed symmetric_u8(const std::vector<float>& values) {
   float most = 0;
   for (const float value : values) most = std::max(most, std::abs(value));

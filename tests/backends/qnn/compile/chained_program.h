@@ -13,7 +13,7 @@
 
 namespace tandem::test {
 
-// The parts of each method in the order they run; behind them the head's graph of one row, which runs for each row.
+// The parts of each method in the order they run, followed by the LM head's graph of one row, which runs for each row.
 class ChainedProgram final : public Program {
  public:
   struct Method {

@@ -137,7 +137,7 @@ TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;
   const auto checkpoint = test::golden_dir("qwen3");
-  // Long enough for a prefill call and decoding behind it.
+  // Long enough for a prefill call and decoding after it.
   auto prompt = test::golden_prompt("qwen3");
   while (prompt.size() < 44) prompt.push_back(prompt[prompt.size() / 2]);
   prompt.resize(44);
@@ -159,7 +159,7 @@ TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
   }
 }
 
-// A head in four bits whose best logits the CPU computes again; with a factor (Granite) and a cap (Gemma 2).
+// An LM head in four bits whose largest logits the CPU recomputes; with a factor (Granite) and a cap (Gemma 2).
 TEST(Emulator, TheBestLogitsAreRescored) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;
@@ -169,7 +169,7 @@ TEST(Emulator, TheBestLogitsAreRescored) {
     const auto checkpoint = test::golden_dir(family);
     const auto prompt = prompt_of(family);
     const auto vocabulary = static_cast<size_t>(test::OpenedModel(checkpoint).plan().vocab_size);
-    // kMaxRescore are all of these small vocabularies: a head in eight bits.
+    // kMaxRescore covers all of these small vocabularies: an LM head in eight bits.
     std::map<int, std::vector<float>> logits;
     for (const int rescore : {1, static_cast<int>(kCandidates), kMaxRescore}) {
       CompileOptions options = test::npu_options("w8");

@@ -1,4 +1,4 @@
-// A crash inside of QNN's library, a stop, a missing program: what is finished is kept, and nothing half-done is left.
+// A crash inside QNN's library, a stop, a missing program: finished work is kept, and nothing half-done is left.
 #include <gtest/gtest.h>
 #include <signal.h>
 

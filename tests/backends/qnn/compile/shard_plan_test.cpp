@@ -35,7 +35,7 @@ std::vector<ShardRange> plan(const ModelPlan& model, int shards = 0, size_t weig
   return planned.ok() ? *planned : std::vector<ShardRange>{};
 }
 
-// Every layer once, in order; one head, at the end.
+// Every layer once, in order; one LM head, at the end.
 void expect_whole(const std::vector<ShardRange>& shards, int64_t layers) {
   int64_t next = 0;
   for (const ShardRange& shard : shards) {
@@ -90,7 +90,7 @@ TEST(PlanShards, ManySmallLayersAreCutToo) {
   const auto shards = plan(model(30, 576, 1536, 49'152));
   expect_whole(shards, 30);
   EXPECT_EQ(static_cast<int64_t>(shards.size()), (30 + kPreferredShardLayers - 1) / kPreferredShardLayers);
-  EXPECT_TRUE(shards.back().has_layers()) << "a head of 29 MB needs no shard of its own";
+  EXPECT_TRUE(shards.back().has_layers()) << "an LM head of 29 MB needs no shard of its own";
 }
 
 TEST(PlanShards, AForcedNumberIsTheNumber) {
@@ -128,7 +128,7 @@ TEST(PlanShards, RefusesWhatNoDeviceLoads) {
   EXPECT_HAS(one.error().message, "layers.0-35+head");
   EXPECT_HAS(one.error().message, "1907 MB");
   EXPECT_HAS(one.error().message, "more shards");
-  // A head that is too large stays so with any number of shards.
+  // An LM head that is too large stays so with any number of shards.
   const auto wide = plan_shards(model(4, 8192, 8192, 1'000'000), Recipe(), {0, 1});
   ASSERT_FALSE(wide.ok());
   EXPECT_HAS(wide.error().message, "the shard head would be 7968 MB");

@@ -44,7 +44,7 @@ int64_t count(const ir::Graph& graph, OpKind kind) {
   return std::ranges::count_if(graph.ops, [&](const ir::Op& op) { return op.kind == kind; });
 }
 
-// A shard gives what others need, and nothing twice: its new keys and values and the state behind its last layer.
+// A shard outputs what others need, and nothing twice: its new keys and values and the state after its last layer.
 void expect_io(const ir::Graph& part, const ShardRange& shard) {
   for (const ir::Tensor& tensor : part.tensors) {
     if (tensor.role == TensorRole::kOutput && !tensor.name.starts_with("k_new.") &&

@@ -144,7 +144,7 @@ TEST(Plan, LogitsAreRescoredWhereTheCallerWantsThem) {
 
 TEST(Plan, RescoringThatTheCpuDoesNotDoIsRefused) {
   const std::vector<std::function<void(Description&)>> changes = {
-      // Somebody else reads the coarse logits too.
+      // Another op reads the coarse logits too.
       [](Description& d) { d.header.methods[1].ops.push_back(d.header.methods[1].ops.back()); },
       [](Description& d) { d.header.methods[1].at(*d.header.methods[1].find("logits")).dtype = DType::kF32; },
       [](Description& d) { d.header.methods[1].at(*d.header.methods[1].find("coarse")).role = ir::TensorRole::kInput; },
@@ -158,7 +158,7 @@ TEST(Plan, RescoringThatTheCpuDoesNotDoIsRefused) {
     EXPECT_EQ(plan.error().code, ErrorCode::kCorrupt);
     EXPECT_TRUE(test::says(plan.error(), {"rescores"}));
   }
-  // Coarse logits that no shard gives.
+  // Coarse logits that no shard writes.
   Description d;
   rescore(d);
   d.header.shards[2].graphs.clear();
@@ -294,7 +294,7 @@ TEST(Plan, AnEmbeddingInTheGraphIsCheckedAndNotLookedUp) {
   }
 }
 
-// Any mixture of descriptions gives a plan whose parts are inside of the arena, or an error.
+// Any mixture of descriptions gives a plan whose parts are inside the arena, or an error.
 TEST(Plan, SurvivesShuffledDescriptions) {
   std::mt19937 random(7);
   const auto pick = [&](size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random); };

@@ -155,7 +155,7 @@ TEST_P(RefusedFile, InOneSentence) {
   for (const std::string_view part : GetParam().says) EXPECT_TRUE(test::says(program.error(), {part}));
 }
 
-// A phone's library goes on where these would be computed with rc 0.
+// A phone's library would compute these and report success.
 INSTANTIATE_TEST_SUITE_P(
     Files, RefusedFile,
     ::testing::Values(

@@ -62,7 +62,7 @@ class DecoderMaker : public GraphMaker {
     }
     for (int64_t layer = 0; layer < s.layers; ++layer)
       x = decoder_layer("layers." + std::to_string(layer) + ".", layer, x);
-    // Tied: the head's weight is the table.
+    // Tied: the LM head's weight is the table.
     const auto normed = norm("final_norm", x, s.hidden, s.hidden);
     op(ir::OpKind::kLinear, "logits", {normed, weight("embedding", s.vocabulary, s.hidden, s.format)},
        {s.tokens, s.vocabulary}, {}, ir::TensorRole::kOutput);

@@ -36,7 +36,7 @@ TEST_F(QnnLowering, TwoGraphsShareWhatIsAskedForOnce) {
   const auto lowered = lower_new(methods.graphs, *methods.prefill.weights);
   ASSERT_TRUE(lowered.ok()) << lowered.error().message;
   ASSERT_EQ(lowered->size(), 2u);
-  // 7 matrices of the layer and one that is table and head; 5 norms and the frequencies.
+  // 7 matrices of the layer and one that is table and LM head; 5 norms and the frequencies.
   EXPECT_EQ(methods.prefill.weights->asked().size(), 8u + 6u);
   for (const auto& [name, times] : methods.prefill.weights->asked()) EXPECT_EQ(times, 1) << name;
   const DecoderMaker* const makers[] = {&methods.prefill, &methods.decode};

@@ -49,7 +49,7 @@ TEST_F(QnnLowering, LinearHalf) {
   }
 }
 
-// A table is exact: the same codes as the interpreter's.
+// A table is exact: the same quantized values as the interpreter's.
 TEST_F(QnnLowering, Embedding) {
   for (const bool half : {false, true}) {
     GraphMaker maker(4, 32);
@@ -189,7 +189,7 @@ TEST_F(QnnLowering, Rope) {
   }
 }
 
-// The new rows of a cache: heads apart, u16 to u8.
+// The new rows of a cache: split heads, u16 to u8.
 TEST_F(QnnLowering, SplitHeadsAndAppendRows) {
   for (const DType kv : {DType::kU8, DType::kU16}) {
     for (const int64_t tokens : {1, 4}) {

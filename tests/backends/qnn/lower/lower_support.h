@@ -307,7 +307,7 @@ inline Difference compare(const ir::Tensor& tensor, const Bytes& got, const Byte
 
 inline const char* test_name() { return ::testing::UnitTest::GetInstance()->current_test_info()->name(); }
 
-// Lowers, runs on both, and gives the difference of each output by name. Every failure fails the test.
+// Lowers, runs on both, and returns the difference of each output by name. Every failure fails the test.
 inline std::map<std::string, Difference> run_both(const GraphMaker& maker, size_t* nodes = nullptr) {
   const Status verified = ir::verify(maker.graph);
   EXPECT_TRUE(verified.ok()) << verified.error().message;
