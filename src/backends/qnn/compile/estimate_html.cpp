@@ -65,12 +65,13 @@ void write_table(std::string& out, const EstimateReport& report) {
   out += "<tbody>\n";
   for (const MethodEstimate* method : all_methods(report)) {
     const qnn::Estimate& e = method->total;
-    append(out,
-           "<tr><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td><td>{:.1f}</td><td>{:.1f}</td>"
-           "<td>{:.0f} %</td><td class=\"n\">{}</td></tr>\n",
-           escape_html(method->name), e.us, e.us_lower, e.us_upper, megabytes(e.ddr_read_bytes),
-           megabytes(e.spill_bytes), megabytes(e.fill_bytes), 100.0 * report.share_of_streaming_rate(e),
-           escape_html(describe_uncosted(e.uncosted_ops)));
+    append_format(
+        out,
+        "<tr><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td><td>{:.1f}</td><td>{:.1f}</td>"
+        "<td>{:.0f} %</td><td class=\"n\">{}</td></tr>\n",
+        escape_html(method->name), e.us, e.us_lower, e.us_upper, megabytes(e.ddr_read_bytes), megabytes(e.spill_bytes),
+        megabytes(e.fill_bytes), 100.0 * report.share_of_streaming_rate(e),
+        escape_html(describe_uncosted(e.uncosted_ops)));
   }
   out += "</tbody></table>\n";
 }
