@@ -1,5 +1,5 @@
-// Draws the graph of a model for one method. All weights are float and all inputs and outputs f32 here: the compiler's passes
-// choose formats and dtypes afterwards.
+// Draws the graph of a model for one method. All weights are float and all inputs and outputs f32 here: the compiler's
+// passes choose formats and dtypes afterwards.
 #pragma once
 
 #include <string>
