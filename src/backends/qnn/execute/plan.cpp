@@ -310,7 +310,7 @@ class Planner {
   const ir::Graph& graph_;
   std::span<const ShardDescription> shards_;
   std::unordered_map<std::string_view, ir::TensorId> names_;
-  std::vector<Ready> ready_;                     // By TensorId.
+  std::vector<Ready> ready_;                      // By TensorId.
   std::vector<std::optional<uint64_t>> offsets_;  // By TensorId: where in the arena.
   MethodPlan plan_;
 };
