@@ -118,7 +118,7 @@ TEST(LoadProgram, NeedsNoLibraryToRefuse) {
   };
   const Platform here = Platform::here();
   EXPECT_TRUE(test::says(refuse([](ArtifactHeader& head) { head.device.weight_shared = true; }, here),
-                         {"share their weights", "emulator on x86", "--emulator"}));
+                         {"share their weights", "emulator on x86", "`emulator`"}));
   EXPECT_TRUE(test::says(refuse([](ArtifactHeader& head) { head.device = {}; }, here), {"does not say which chip"}));
   EXPECT_TRUE(test::says(refuse([](ArtifactHeader& head) { head.shards.clear(); }, here), {""}));
   Platform small = here;
