@@ -69,7 +69,7 @@ TEST(TensorBuilder, LpbqKeepsCodesScalesAndMultipliers) {
     weights.dequantize_row(static_cast<int64_t>(n), row.data());
     for (size_t k = 0; k < 64; ++k) {
       const auto code = static_cast<int8_t>(conv->data.bytes()[k * 6 + n]);
-      EXPECT_EQ(code, weights.codes[n * 64 + k]);
+      EXPECT_EQ(code, weights.quantized[n * 64 + k]);
       const float scale = conv_lpbq.channels[n].scale * conv_lpbq.multipliers.bytes()[n * 4 + k / 16];
       EXPECT_FLOAT_EQ(scale * code, row[k]);
     }
