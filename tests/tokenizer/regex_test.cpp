@@ -279,7 +279,7 @@ TEST(Regex, DamagedProgramsAreReadSafely) {
       for (const bool use_dfa : {true, false}) {
         WorkBudget budget(text.size(), 1 << 12);
         const std::optional<Matches> matches = find_all(*regex, text, budget, use_dfa);
-        for (const auto& [begin, end] : matches.value_or(Matches())) ASSERT_TRUE(begin <= end && end <= text.size());
+        for (const auto& [first, last] : matches.value_or(Matches())) ASSERT_TRUE(first <= last && last <= text.size());
       }
     }
     EXPECT_GT(loaded, 100u);

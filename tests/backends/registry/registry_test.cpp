@@ -72,7 +72,7 @@ TEST(Registry, OptionsOfOtherBackendsArePassedOverAndUnknownOnesRefused) {
   const auto unknown = load({{"profil", "sustained"}});
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(unknown.error().message.find("profil; these are known: "), std::string::npos) << unknown.error().message;
+  EXPECT_NE(unknown.error().message.find("`profil`; these are known: "), std::string::npos) << unknown.error().message;
   EXPECT_NE(unknown.error().message.find("profile"), std::string::npos);
 }
 
