@@ -27,7 +27,7 @@ std::vector<OptionSpec> all_backend_options();
 
 // A file's methods on the back end that it is for. Options of other back ends are passed over; those that no back end
 // knows are refused.
-Result<std::unique_ptr<Program>> load_methods(const Artifact& artifact, ThreadPool& pool,
-                                              const BackendOptions& options, const Log& log);
+Result<std::unique_ptr<Program>> load_methods(const Artifact& artifact, ThreadPool& pool, const BackendOptions& options,
+                                              const Log& log);
 
 }  // namespace tandem

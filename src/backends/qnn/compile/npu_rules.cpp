@@ -4,8 +4,8 @@
 
 #include "backends/qnn/compile/npu_targets.h"
 #include "base/error.h"
-#include "compiler/calibration/calibration_input.h"
 #include "base/format.h"
+#include "compiler/calibration/calibration_input.h"
 
 namespace tandem {
 namespace {

@@ -35,8 +35,8 @@ class ReferenceBackend final : public Backend {
  public:
   std::string_view name() const override { return "reference"; }
 
-  Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool,
-                                        const BackendOptions& options, const Log&) const override {
+  Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool, const BackendOptions& options,
+                                        const Log&) const override {
     TANDEM_TRY(check_options(this->options(), options));
     for (const ir::Graph& graph : artifact.header().methods) TANDEM_TRY(check_weights(graph, artifact));
     return make_reference_program(artifact.header().methods, weights(artifact), pool);
