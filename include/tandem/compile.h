@@ -45,7 +45,7 @@ struct CalibrationSettings {
 };
 
 struct CompileModelOptions {
-  std::string target = "cpu";  // What the file runs on; `tandem targets` lists them.
+  std::string target = {};  // What the file runs on; `tandem targets` lists them. Empty: the first of those, a CPU.
   // Tokens per call of the methods that compute prompts. Empty: 32, 128 and 512, on an NPU 32 and 128.
   std::vector<int64_t> prefill = {};
   bool decode_only = false;   // No such methods: prompts are computed token by token.

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/flag_names.h"
 #include "compiler/backend_compiler.h"
 
 namespace tandem {
@@ -29,7 +30,7 @@ void run(bool json) {
     }
     show("{}  ({} back end)", t.name, t.backend);
     show("  {}", t.description);
-    if (!details.hardware.empty()) show("  {}", details.hardware);
+    if (!details.hardware.empty()) show("  {}", with_flags(details.hardware));
     show("  weights: {}", weights);
     show("  KV cache: {}", kv);
     if (!details.estimates.empty()) show("  estimates: {}", details.estimates);

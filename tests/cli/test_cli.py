@@ -856,7 +856,7 @@ class Eval(CliTest):
     def test_phases_errors(self):
         source = ("--conversations", DEMO / "eval.json", "--limit", 1)
         for arguments, part in (
-            (("--phases", "float,device"), "--checkpoint FOLDER"),
+            (("--phases", "float,device"), "as --checkpoint"),
             (("--phases", "float,qdq", "--checkpoint", GOLDEN / "qwen3"), "compiled from"),
             (("--phases", "qdq,other"), "other"),
             (("--phases", "qdq,qdq"), "twice"),

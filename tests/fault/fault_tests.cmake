@@ -6,6 +6,7 @@ endif()
 
 file(GLOB FAULT_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_library(tandem_fault_shim SHARED ${FAULT_SOURCES})
+set_target_properties(tandem_fault_shim PROPERTIES CXX_VISIBILITY_PRESET default)
 target_link_libraries(tandem_fault_shim PRIVATE tandem_options ${CMAKE_DL_LIBS})
 target_compile_options(tandem_fault_shim PRIVATE -O1)  # As the tests: it only has to be compiled quickly.
 

@@ -73,7 +73,7 @@ Result<OptionValues> OptionValues::read(std::span<const OptionSpec> specs, const
 }
 
 std::string OptionValues::text(std::string_view name) const {
-  if (const auto given = options_->find(name); given != options_->end()) return given->second;
+  if (const auto given = options_.find(name); given != options_.end()) return given->second;
   const OptionSpec* spec = find_option(specs_, name);
   return spec == nullptr ? std::string() : std::string(spec->default_value);
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tandem/backend_options.h"
 #include "tandem/status.h"
@@ -48,11 +49,11 @@ Status check_options(std::span<const OptionSpec> specs, const BackendOptions& op
 // The values of a back end's options.
 class OptionValues {
  public:
-  // Fails where check_options() fails. Both arguments must outlive this.
+  // Fails where check_options() fails. The specs must outlive this.
   static Result<OptionValues> read(std::span<const OptionSpec> specs, const BackendOptions& options);
 
   // Whether the caller set it.
-  bool has(std::string_view name) const { return options_->contains(name); }
+  bool has(std::string_view name) const { return options_.contains(name); }
   // The given value, or the default; "", 0 or false without either.
   std::string text(std::string_view name) const;
   bool flag(std::string_view name) const { return text(name) == "true"; }
@@ -60,10 +61,11 @@ class OptionValues {
   double number(std::string_view name) const;
 
  private:
-  OptionValues(std::span<const OptionSpec> specs, const BackendOptions& options) : specs_(specs), options_(&options) {}
+  OptionValues(std::span<const OptionSpec> specs, BackendOptions options)
+      : specs_(specs), options_(std::move(options)) {}
 
   std::span<const OptionSpec> specs_;
-  const BackendOptions* options_;
+  BackendOptions options_;
 };
 
 }  // namespace tandem

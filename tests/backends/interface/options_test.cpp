@@ -42,12 +42,12 @@ TEST(OptionValues, AreThoseGivenOrTheDefaults) {
 
 TEST(OptionValues, WhatASpecDoesNotAllowIsRefused) {
   const std::pair<BackendOptions, const char*> cases[] = {
-      {{{"colour", "red"}}, "the option colour is unknown; these are known: fast, color, count, size"},
-      {{{"fast", "yes"}}, "the option fast is \"yes\"; give true or false"},
+      {{{"colour", "red"}}, "the option `colour` is unknown; these are known: fast, color, count, size"},
+      {{{"fast", "yes"}}, "the option `fast` is \"yes\"; give true or false"},
       {{{"fast", "1"}}, "true or false"},
-      {{{"color", "green"}}, "the option color: \"green\" is no color; give red or blue"},
+      {{{"color", "green"}}, "the option `color`: \"green\" is no color; give red or blue"},
       {{{"color", ""}}, "empty"},
-      {{{"count", "0"}}, "the option count is \"0\"; give a whole number from 1 to 9"},
+      {{{"count", "0"}}, "the option `count` is \"0\"; give a whole number from 1 to 9"},
       {{{"count", "10"}}, "from 1 to 9"},
       {{{"count", "3.0"}}, "from 1 to 9"},
       {{{"count", " 3"}}, "from 1 to 9"},

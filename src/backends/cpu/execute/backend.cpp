@@ -12,8 +12,8 @@ class CpuBackend final : public Backend {
  public:
   std::string_view name() const override { return "cpu"; }
 
-  Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool,
-                                        const BackendOptions& options, const Log&) const override {
+  Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool, const BackendOptions& options,
+                                        const Log&) const override {
     TANDEM_TRY(check_options(this->options(), options));
     return load_program(artifact, pool);
   }

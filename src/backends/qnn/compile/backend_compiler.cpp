@@ -27,7 +27,7 @@ class QnnCompiler final : public BackendCompiler {
     TargetDetails details;
     details.hardware =
         str_format("SoC {}, Hexagon V{}, {} MB of VTCM; prefill and decode {}", npu.soc_model, npu.arch, npu.vtcm_mb,
-                   npu.shares_weights ? "share weights" : "cannot share weights: use --mode kv or --unshared");
+                   npu.shares_weights ? "share weights" : "cannot share weights: use `decode_only` or `unshared`");
     details.estimates =
         npu.is_simulated ? "of the chip itself" : str_format("of a relative, {} (V{})", simulated.name, simulated.arch);
     details.json = {{"soc_model", npu.soc_model},

@@ -47,8 +47,7 @@ constexpr OptionSpec kSpecs[] = {
      .help = "Compile one layer in many variants first, and take what Qualcomm's compiler expects to be fastest; what "
              "was found is kept for the next time",
      .default_value = "false"},
-    {.name = "tune-cache",
-     .help = "Folder for what tuning found; default: tandem in XDG_CACHE_HOME or ~/.cache"},
+    {.name = "tune-cache", .help = "Folder for what tuning found; default: tandem in XDG_CACHE_HOME or ~/.cache"},
     {.name = "trace",
      .kind = OptionKind::kFlag,
      .help = "Hidden states become outputs, for `tandem eval --layers`",

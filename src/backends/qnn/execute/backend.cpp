@@ -45,8 +45,8 @@ class QnnBackend final : public tandem::Backend {
   std::string_view name() const override { return "qnn"; }
   std::span<const OptionSpec> options() const override { return kOptions; }
 
-  Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool,
-                                        const BackendOptions& options, const Log& log) const override {
+  Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool, const BackendOptions& options,
+                                        const Log& log) const override {
     TANDEM_ASSIGN(QnnOptions parsed, parse_qnn_options(options));
     parsed.log = log;
     return load_program(artifact, pool, parsed);

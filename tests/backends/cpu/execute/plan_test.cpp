@@ -5,10 +5,10 @@
 
 #include "artifact/writer.h"
 #include "backends/cpu/execute/plan_printer.h"
-#include "backends/cpu/kernels/packed_matrix.h"
 #include "base/checked.h"
 #include "support/small_graph.h"
 #include "support/temp_folder.h"
+#include "weight_layout/packed_matrix.h"
 
 namespace tandem::cpu {
 namespace {

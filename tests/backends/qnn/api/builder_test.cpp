@@ -26,14 +26,14 @@ TEST(QnnErrors, EveryCodeIsASentenceAndUnknownOnesAreToo) {
 }
 
 TEST(QnnLog, AListenerHearsErrorsSinceItsBeginning) {
-  log_message(LogLevel::kError, "too early");
+  log_library_message(LogLevel::kError, "too early");
   const ErrorListener listener;
   EXPECT_EQ(listener.said(), "");
-  log_message(LogLevel::kWarning, "a warning");
-  log_message(LogLevel::kError, "one\ntwo");
-  log_message(LogLevel::kError, "three");
+  log_library_message(LogLevel::kWarning, "a warning");
+  log_library_message(LogLevel::kError, "one\ntwo");
+  log_library_message(LogLevel::kError, "three");
   EXPECT_EQ(listener.said(), "one two | three");
-  for (int i = 0; i < 100; ++i) log_message(LogLevel::kError, "message " + std::to_string(i));
+  for (int i = 0; i < 100; ++i) log_library_message(LogLevel::kError, "message " + std::to_string(i));
   EXPECT_EQ(listener.said(), "message 97 | message 98 | message 99");
 }
 

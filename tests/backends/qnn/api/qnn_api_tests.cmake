@@ -7,7 +7,7 @@ function(tandem_fake_qnn NAME)
   add_library(fake_qnn_${NAME} MODULE ${PROJECT_SOURCE_DIR}/tests/backends/qnn/api/fake/fake_qnn.cpp)
   target_include_directories(fake_qnn_${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   target_compile_definitions(fake_qnn_${NAME} PRIVATE ${ARGN})
-  set_target_properties(fake_qnn_${NAME} PROPERTIES PREFIX lib OUTPUT_NAME QnnHtp
+  set_target_properties(fake_qnn_${NAME} PROPERTIES PREFIX lib OUTPUT_NAME QnnHtp CXX_VISIBILITY_PRESET default
                         LIBRARY_OUTPUT_DIRECTORY ${QNN_FAKES}/${NAME})
   add_dependencies(test_qnn_api fake_qnn_${NAME})
 endfunction()

@@ -7,7 +7,7 @@ foreach(FAKE cdsprpc QnnHtp)
   add_library(fake_phone_${FAKE} MODULE ${PROJECT_SOURCE_DIR}/tests/backends/qnn/execute/fake/${FAKE}.cpp)
   target_include_directories(fake_phone_${FAKE} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
                                                         ${PROJECT_SOURCE_DIR}/tests)
-  set_target_properties(fake_phone_${FAKE} PROPERTIES PREFIX lib OUTPUT_NAME ${FAKE}
+  set_target_properties(fake_phone_${FAKE} PROPERTIES PREFIX lib OUTPUT_NAME ${FAKE} CXX_VISIBILITY_PRESET default
                         LIBRARY_OUTPUT_DIRECTORY ${QNN_EXECUTE_FAKES})
   add_dependencies(test_qnn_execute fake_phone_${FAKE})
 endforeach()

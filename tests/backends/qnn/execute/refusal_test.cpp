@@ -118,7 +118,7 @@ TEST(LoadProgram, NeedsNoLibraryToRefuse) {
   };
   const Platform here = Platform::here();
   EXPECT_TRUE(test::says(refuse([](ArtifactHeader& header) { header.device.weight_shared = true; }, here),
-                         {"share their weights", "emulator on x86", "--emulator"}));
+                         {"share their weights", "emulator on x86", "`emulator`"}));
   EXPECT_TRUE(
       test::says(refuse([](ArtifactHeader& header) { header.device = {}; }, here), {"does not say which chip"}));
   EXPECT_TRUE(test::says(refuse([](ArtifactHeader& header) { header.shards.clear(); }, here), {""}));

@@ -172,7 +172,7 @@ class Spoilt {
     }
     maker.last(kind, inputs, {4, 64}, attributes);
     for (ir::Tensor& tensor : maker.graph.tensors) {
-      if (is_constant(tensor) || tensor.dtype != DType::kF32) continue;
+      if (test::is_constant(tensor) || tensor.dtype != DType::kF32) continue;
       tensor.dtype = DType::kU16;
       tensor.encoding = {ir::EncodingKind::kPerTensor, 0.001f, 32768};
     }
