@@ -72,7 +72,9 @@ Status check_plain_target(const TargetRequest& request, const Recipe& recipe) {
   TANDEM_TRY(check_calibration(calibration, recipe, true));
   // Choosing open activations needs a text as well.
   const bool reads_text = leaves_activations_open(recipe, request.plan);
-  const std::string_view field = encodings_field_of(calibration), text = calibration_text_field_of(calibration);
+  const std::string_view text = calibration_text_field_of(calibration);
+  std::string_view field = encodings_field_of(calibration);
+  if (field.empty() && !calibration.report.empty()) field = "`calibration.report`";
   if (field.empty() && (reads_text || text.empty())) return ok_status();
   return invalid_argument("{} is for NPU targets (see `tandem targets`){}, and {} is none; leave it out",
                           field.empty() ? text : field, field.empty() ? " and for `activations` auto" : "",

@@ -84,7 +84,6 @@ std::string_view encodings_field_of(const CalibrationOptions& options) {
   if (options.method_given) return "`calibration.range`";
   if (!options.import_encodings.empty()) return "`calibration.import_encodings`";
   if (!options.export_encodings.empty()) return "`calibration.export_encodings`";
-  if (!options.report.empty()) return "`calibration.report`";
   return {};
 }
 
