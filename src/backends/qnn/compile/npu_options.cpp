@@ -50,7 +50,7 @@ constexpr OptionSpec kSpecs[] = {
     {.name = "tune-cache", .help = "Folder for what tuning found; default: tandem in XDG_CACHE_HOME or ~/.cache"},
     {.name = "trace",
      .kind = OptionKind::kFlag,
-     .help = "Hidden states become outputs, for `tandem eval --layers`",
+     .help = "Make hidden states outputs, so that `tandem eval` can compare layers",
      .default_value = "false"},
     {.name = "jobs",
      .kind = OptionKind::kCount,

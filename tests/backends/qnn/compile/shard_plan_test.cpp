@@ -21,7 +21,8 @@ ModelPlan model(int64_t layers, int64_t hidden, int64_t ffn, int64_t vocabulary)
     for (const char* name : {"attention.q", "attention.o"}) plan.weights.push_back({layer + name, hidden, hidden, {}});
     for (const char* name : {"mlp.gate", "mlp.up"}) plan.weights.push_back({layer + name, ffn, hidden, {}});
     plan.weights.push_back({layer + "mlp.down", hidden, ffn, {}});
-    for (size_t w = plan.weights.size() - 5; w < plan.weights.size(); ++w) plan.weights[w].purpose.layer = l;
+    for (size_t w = plan.weights.size() - 5; w < plan.weights.size(); ++w)
+      plan.weights[w].purpose.layer = static_cast<int32_t>(l);
   }
   plan.weights.push_back({"head", vocabulary, hidden, {}});
   plan.weights.back().purpose.kind = ir::PurposeKind::kLmHead;
