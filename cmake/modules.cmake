@@ -30,6 +30,10 @@ function(tandem_module NAME)
   add_library(tandem_${NAME} STATIC ${MODULE_SOURCES})
   tandem_compile_together(tandem_${NAME} 8)
   target_link_libraries(tandem_${NAME} PUBLIC tandem_options ${MODULE_DEPENDS})
+  if(NOT TANDEM_SANITIZE)
+    # A library leaves out what nothing exported leads to (src/library): a module has more than one half needs.
+    target_compile_options(tandem_${NAME} PRIVATE -ffunction-sections -fdata-sections)
+  endif()
 endfunction()
 
 # tandem_test(NAME DIRS ... DEPENDS ...) makes the test program test_NAME from the .cpp files of the folders tests/DIR.
