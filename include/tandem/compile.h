@@ -55,7 +55,7 @@ struct CompileModelOptions {
   std::string activations =
       {};                 // How a CPU rounds the input of quantized layers: int8, int16, auto; empty: the recipe's.
   std::string head = {};  // How the LM head is stored: fp32, fp16, bf16, int8, lpbq4; empty: the recipe's.
-  int rescore = -1;       // NPUs: the CPU recomputes this many of the largest logits; -1: where that pays.
+  int rescore = -1;       // NPUs: the CPU recomputes this many of the largest logits; -1: where the recipe says so.
   CalibrationSettings calibration = {};
   BackendOptions backend = {};         // Of the target's back end, as `tandem compile --help` shows them, without "--".
   int threads = 0;                     // 0: one per core.

@@ -62,9 +62,11 @@ void report_text(const BenchmarkReport& r) {
          str_format("{:.1f} ms", r.kv_first_token_seconds * 1e3), r.kv_first_token_seconds / r.first_token_seconds);
   }
   show("decode             {:>10}  tokens/s", str_format("{:.1f}", r.decode_tokens_per_second));
-  show("  reads            {:>10}  a token, at {:.1f} GB/s: {:.0f} % of the {:.1f} GB/s measured here",
-       format_bytes(r.bytes_per_token), static_cast<double>(r.bytes_per_token) * r.decode_tokens_per_second / 1e9,
-       100.0 * r.bandwidth_share, r.read_bytes_per_second / 1e9);
+  if (r.bytes_per_token > 0) {
+    show("  reads            {:>10}  a token, at {:.1f} GB/s: {:.0f} % of the {:.1f} GB/s measured here",
+         format_bytes(r.bytes_per_token), static_cast<double>(r.bytes_per_token) * r.decode_tokens_per_second / 1e9,
+         100.0 * r.bandwidth_share, r.read_bytes_per_second / 1e9);
+  }
   show("peak memory        {:>10}  (the file has {})", format_bytes(r.peak_memory_bytes), format_bytes(r.file_bytes));
 }
 

@@ -18,6 +18,7 @@ namespace {
 const std::atomic<bool> kNeverStop{false};
 
 // The bytes of the weights that the decode method multiplies with, each once, and of the keys and values that it reads.
+// 0 if weights are inside a device's binaries: what is read from where is then the device's own business.
 uint64_t bytes_per_token(const LoadedEngine& engine, int64_t positions) {
   const Artifact& artifact = engine.artifact();
   const ir::Graph* decode = artifact.find_method("decode");
@@ -28,6 +29,7 @@ uint64_t bytes_per_token(const LoadedEngine& engine, int64_t positions) {
       const ir::Tensor& t = decode->at(id);
       if (t.role == ir::TensorRole::kWeight && op.kind == ir::OpKind::kLinear) {
         const WeightEntry* w = artifact.find_weight(t.name);
+        if (w == nullptr) return 0;
         bytes += w->bytes();
       } else if (t.role == ir::TensorRole::kState && ir::is_attention(op.kind)) {
         bytes += tensor_bytes(t) / static_cast<uint64_t>(decode->context) * static_cast<uint64_t>(positions);
@@ -188,7 +190,7 @@ Result<BenchmarkReport> run_benchmark(const std::filesystem::path& file, const B
   report.peak_memory_bytes = peak_memory();  // Before the bandwidth test allocates its own.
   report_progress("memory bandwidth", 3);
   report.bytes_per_token = bytes_per_token(*engine, options.prompt_tokens + options.new_tokens / 2);
-  report.read_bytes_per_second = measure_read_bandwidth(engine->pool());
+  if (report.bytes_per_token > 0) report.read_bytes_per_second = measure_read_bandwidth(engine->pool());
   report.prompt_operations = count_operations(*engine, 0, options.prompt_tokens);
   report.decode_operations = count_operations(*engine, options.prompt_tokens + options.new_tokens / 2, 1);
   // Every call of a method reads the weights once.

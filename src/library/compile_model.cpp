@@ -65,8 +65,9 @@ Result<CompileOptions> to_compile_options(const CompileModelOptions& given) {
   TANDEM_TRY(set_if_given("kv", given.kv, parse_kv_format, options.kv));
   TANDEM_TRY(set_if_given("activations", given.activations, parse_activation_format, options.activations));
   TANDEM_TRY(set_if_given("head", given.head, parse_weight_spec, options.head));
-  if (given.rescore > kMaxRescore) {
-    return invalid_argument("`rescore` is {}, and {} is the most", given.rescore, kMaxRescore);
+  if (given.rescore < -1 || given.rescore > kMaxRescore) {
+    return invalid_argument("`rescore` is {}; give 0 to {}, or -1 for what the recipe says", given.rescore,
+                            kMaxRescore);
   }
   if (given.rescore >= 0) options.rescore = given.rescore;
   TANDEM_TRY(set_prefill(given, options));

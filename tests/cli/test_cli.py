@@ -1055,6 +1055,14 @@ class Npu(CliTest):
         self.assertRegex(verbose.stderr, r"(?m)^info: QNN: ")
         self.assertEqual(json.loads(verbose.stdout)["tokens"], one["tokens"])
 
+    def test_bench(self):
+        self.compile_demo("--emulator")
+        arguments = ("bench", self.output, "--prompt", 8, "--tokens", 2, "--repeats", 1, "--qnn-libs", qnn_libraries())
+        report = json.loads(self.ok(*arguments, "--json").stdout)
+        self.assertGreater(report["decode_tokens_per_second"], 0)
+        self.assertEqual(report["bytes_per_token"], 0)  # The weights are inside the binaries.
+        self.assertNotIn("reads", self.ok(*arguments).stdout)
+
     def test_shared_weights_are_for_devices(self):
         done = self.compile_demo()
         self.assertIn("one set of weights", done.stderr)

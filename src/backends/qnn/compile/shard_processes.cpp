@@ -313,13 +313,19 @@ Result<std::filesystem::path> find_worker(const std::filesystem::path& given) {
     // An app may be anywhere; the worker is then installed together with the library.
     Dl_info library = {};
     if (::access(path.c_str(), X_OK) != 0 && ::dladdr(kWorkerName, &library) != 0 && library.dli_fname != nullptr) {
-      const auto installed = std::filesystem::path(library.dli_fname).parent_path() / "../bin" / kWorkerName;
-      if (::access(installed.c_str(), X_OK) == 0) return installed.lexically_normal();
+      // lib/, or one below it for this processor alone, as on Debian.
+      const std::filesystem::path folder = std::filesystem::path(library.dli_fname).parent_path();
+      for (const char* programs : {"../bin", "../../bin"}) {
+        const auto installed = folder / programs / kWorkerName;
+        if (::access(installed.c_str(), X_OK) == 0) return installed.lexically_normal();
+      }
     }
   }
   if (::access(path.c_str(), X_OK) == 0) return path;
-  return not_found("{} is not there, and NPU targets need it; build the target {} (make build does)", path.string(),
-                   kWorkerName);
+  return not_found(
+      "{} is not there, and NPU targets need it; install {} or build it (make build does), or give its path as the "
+      "back-end option qnn-worker",
+      path.string(), kWorkerName);
 }
 
 }  // namespace tandem
