@@ -8,7 +8,10 @@ install(TARGETS tandem_shared tandem_static tandem_compiler_shared EXPORT tandem
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS tandem tandem-qnn-worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET tandem-qnn-worker)  # Only with the back end that needs it.
+  install(TARGETS tandem-qnn-worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 
 set(TANDEM_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
