@@ -1,5 +1,5 @@
-# The front door. Everything is built by CMake (CMakePresets.json); this file knows what to call in which order.
-# System packages that are missing are installed first, on Debian and Ubuntu; docs/dependencies.md lists them.
+# The entry point. CMake builds everything (CMakePresets.json); this file calls it and the scripts in the right order.
+# Missing system packages are installed first, on Debian and Ubuntu; docs/dependencies.md lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -42,7 +42,7 @@ build: configured ## Build build/release/tandem and the libraries; then `cmake -
 test-install: build ## Install into an empty folder and use it from there, with CMake and with pkg-config
 	scripts/test_install.sh build/release
 
-# What was skipped is said at the end, where it is read.
+# Skipped tests are listed at the end, where they are noticed.
 .PHONY: test
 test: test-release ## Run the tests of the release build; `make check` has those that take longer
 	@echo "make test: all passed; \`make check\` has the NPU tests, the sanitizers, the fuzzers and ARM"
@@ -68,8 +68,8 @@ check: ## Run what takes longer: headers alone, NPU tests, ASan and UBSan, the f
 check-headers: deps-test ## Compile every header alone
 	scripts/check_headers.sh $(JOBS)
 
-# The benchmarks are compiled, so that they stay in step with the code; nothing is measured.
-# Without Qualcomm's library everything else is tested, and scripts/skipped_tests.sh says what was not.
+# The benchmarks are compiled, so that they stay in step with the code, but not run.
+# Without Qualcomm's library everything else is tested, and scripts/skipped_tests.sh lists what was not.
 .PHONY: test-npu
 test-npu: deps-test deps-bench
 	@scripts/install_qnn.sh || echo "make check: going on without Qualcomm's library: the NPU tests will be SKIPPED" >&2
@@ -77,7 +77,7 @@ test-npu: deps-test deps-bench
 	$(CMAKE_BUILD) build/release -j $(JOBS)
 	ctest --test-dir build/release --output-on-failure --timeout 900 -L npu
 
-# Tests and fuzzers share one build with clang: the libraries are compiled once for both. The command line is left out:
+# Tests and fuzzers share one build with clang: the libraries are compiled once for both. The command line is excluded:
 # it takes long to compile, and its test runs in the release build.
 .PHONY: build-asan
 build-asan: deps-test
@@ -88,7 +88,7 @@ build-asan: deps-test
 test-asan: build-asan
 	ctest --test-dir build/asan --output-on-failure --timeout 900 -j $(JOBS) --exclude-regex '^cli'
 
-# What has threads in it, and nothing more: the whole would take as long as test-asan.
+# Only multi-threaded code: everything would take as long as test-asan.
 TSAN_TESTS := test_base test_cpu_execute test_runtime_parallel
 .PHONY: test-tsan
 test-tsan: deps-test ## Look for data races: the thread pool, kernels and sessions in parallel
@@ -111,7 +111,7 @@ test-valgrind: build ## Run the demo model under valgrind: nothing undefined is 
 test-fuzz: build-asan
 	scripts/run_fuzzers.sh build/asan/fuzz $(TEST_FUZZ_SECONDS) $(JOBS)
 
-# Without a cross compiler and an emulator it says so and goes on; REQUIRE_ARM=1 makes that a failure.
+# Without a cross compiler and an emulator it says so and continues; REQUIRE_ARM=1 makes that a failure.
 REQUIRE_ARM ?= 0
 .PHONY: test-arm
 test-arm: ## Compile the kernels for 64-bit ARM and test them under emulation

@@ -1,4 +1,4 @@
-# What we link, and where it comes from: docs/dependencies.md says why each one is here.
+# The libraries that we link, and where they come from: docs/dependencies.md gives the reason for each.
 option(TANDEM_HOST_HEADERS "Compile for another processor with no packages of it but the C++ library" OFF)
 if(TANDEM_HOST_HEADERS)
   include(${CMAKE_CURRENT_LIST_DIR}/host_headers.cmake)

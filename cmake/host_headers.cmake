@@ -1,10 +1,10 @@
-# In place of dependencies.cmake when we compile for another processor and have none of its packages: the same targets,
-# from headers of this machine that are the same for every processor. xxHash can be compiled from its headers
-# alone, and GoogleTest comes as source. PCRE2 and zlib cannot: what needs them compiles, but does not link.
+# Replaces dependencies.cmake when cross-compiling without the target's packages: the same CMake targets, from headers
+# of this machine that are the same for every processor. xxHash can be compiled from its headers alone, and GoogleTest
+# comes as source. PCRE2 and zlib cannot: code that needs them compiles, but does not link.
 find_package(Threads REQUIRED)
 find_program(FLATC flatc REQUIRED)
 
-# Links to just these: a compiler that saw all of /usr/include would take this machine's C library from there.
+# Symbolic links to just these: a compiler that saw all of /usr/include would find this machine's C library there.
 set(LINKED_HEADERS ${PROJECT_BINARY_DIR}/host_headers)
 file(MAKE_DIRECTORY ${LINKED_HEADERS})
 function(tandem_host_headers TARGET)

@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: libraries, public headers, what CMake and pkg-config need to find them, programs.
+# What `cmake --install` installs: libraries, public headers, files for CMake and pkg-config to find them, programs.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -23,7 +23,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/tandemConfigVersi
 install(FILES ${PROJECT_BINARY_DIR}/package/tandemConfig.cmake ${PROJECT_BINARY_DIR}/package/tandemConfigVersion.cmake
         DESTINATION ${TANDEM_CMAKE_DIR})
 
-# Relative to where the .pc file is: `cmake --install --prefix` is free to choose.
+# Relative to the .pc file, because `cmake --install --prefix` may choose any prefix.
 file(RELATIVE_PATH TANDEM_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 foreach(NAME tandem tandem-compiler)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/${NAME}.pc.in ${PROJECT_BINARY_DIR}/package/${NAME}.pc @ONLY)

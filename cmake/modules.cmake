@@ -1,5 +1,5 @@
 # tandem_module(NAME DIRS ... [DEPENDS ...]) makes the static library tandem_NAME from the .cpp files of the folders
-# src/DIR (not of their sub-folders). What a module may use is in DEPENDS and nowhere else (docs/architecture.md).
+# src/DIR (not of their sub-folders). A module may use only what DEPENDS lists (docs/architecture.md).
 add_library(tandem_options INTERFACE)
 target_compile_options(tandem_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
                        -Wnon-virtual-dtor -Woverloaded-virtual)
@@ -7,8 +7,8 @@ if(TANDEM_WERROR)
   target_compile_options(tandem_options INTERFACE -Werror)
 endif()
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-  # ARM always has fused multiply-adds, and compilers put them where x86-64 rounds twice: the same checkpoint would give
-  # other scales and codes there than here.
+  # ARM always has fused multiply-adds, and compilers use them where x86-64 rounds twice: the same checkpoint would give
+  # other scales and quantized values there than here.
   target_compile_options(tandem_options INTERFACE -ffp-contract=off)
 endif()
 target_include_directories(tandem_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
@@ -31,7 +31,7 @@ function(tandem_module NAME)
   tandem_compile_together(tandem_${NAME} 8)
   target_link_libraries(tandem_${NAME} PUBLIC tandem_options ${MODULE_DEPENDS})
   if(NOT TANDEM_SANITIZE)
-    # A library leaves out what nothing exported leads to (src/library): a module has more than one half needs.
+    # A library drops code that no export reaches (src/library): a module has more than one half needs.
     target_compile_options(tandem_${NAME} PRIVATE -ffunction-sections -fdata-sections)
   endif()
 endfunction()
@@ -45,12 +45,12 @@ function(tandem_test NAME)
     return()
   endif()
   add_executable(test_${NAME} ${TEST_SOURCES})
-  # Each file has a namespace of its name, where others have a nameless one: their helpers may then be called alike.
+  # Each file uses a namespace named after it instead of an anonymous one, so that helpers may have the same names.
   tandem_compile_together(test_${NAME} 4)
   target_link_libraries(test_${NAME} PRIVATE ${TEST_DEPENDS} GTest::gtest_main)
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(test_${NAME} PRIVATE TANDEM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  # What is tested is optimized; the tests themselves only have to be compiled quickly, but for those that compute much.
+  # The tested code is optimized; the tests themselves only need to compile quickly, except those that compute a lot.
   if(NOT TANDEM_SANITIZE)
     target_compile_options(test_${NAME} PRIVATE -O1)
   elseif(NOT NAME MATCHES "^(base|tokenizer|quant|artifact|cpu_kernels|runtime)$")

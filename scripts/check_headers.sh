@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Compiles every header of include/ and src/ alone: check_headers.sh [JOBS]
-# One that leans on what others include before it would break the next file that includes it first. The sources are
-# compiled several at a time (cmake/modules.cmake), so that nothing else would show it. Nothing is generated, and clang is
-# used where it is there: it takes half of gcc's time.
+# A header that relies on what others include before it would break the next file that includes it first. The sources
+# are compiled several at a time (cmake/modules.cmake), so nothing else would catch it. No code is generated, and clang
+# is used if available: it takes half of gcc's time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=${1:-$(nproc)}
 compiler=${CXX:-$(command -v clang++ || command -v g++)} || { echo "check_headers.sh: there is no C++ compiler" >&2; exit 1; }
 
-# Left out: kernels' bodies, which are compiled once for each instruction set, behind the header of its vectors.
+# Excluded: kernels' bodies, which are compiled once for each instruction set, after the header of its vectors.
 mapfile -t headers < <(find include src -name '*.h' -not -path 'src/backends/cpu/kernels/generic_*' \
   -not -path 'src/backends/cpu/kernels/simd_*' -not -path 'src/backends/cpu/kernels/linear_int_*' \
   -not -path 'src/backends/cpu/kernels/amx_*' -not -path 'src/quant/scale_search_lanes.h' | sort)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that are missing: install_dependencies.sh GROUP...
 # Groups: build, test, arm, valgrind, bench, lint, tidy. docs/dependencies.md says what each package is for.
-# Does nothing, quickly and without network, where all are there.
+# Does nothing, quickly and without network access, if all are installed.
 set -euo pipefail
 
 declare -A packages=(
@@ -30,8 +30,8 @@ installed() {
   esac
 }
 
-# The sanitizers' and libFuzzer's run-time libraries are in a package whose name has clang's version in it, or in none of
-# their own (Ubuntu 22.04). So we ask the compiler.
+# The sanitizers' and libFuzzer's run-time libraries are in a package whose name contains clang's version, or come with
+# clang (Ubuntu 22.04). So we ask the compiler.
 clang_runtime_works() {
   command -v clang++ > /dev/null || return 1
   local library
@@ -41,13 +41,13 @@ clang_runtime_works() {
     clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o /dev/null 2> /dev/null
 }
 
-# The real name of a package that goes by a name of ours. Needs apt's lists.
+# The real name of a package for which we use our own name. Needs apt's lists.
 real_name() {
   if [[ $1 == clang-runtime ]]; then
     local version
     version=$(apt-cache depends clang | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
     [[ -n $version ]] || die "apt knows no package clang"
-    # Where there is no such package, the libraries come with clang itself.
+    # If there is no such package, the libraries come with clang itself.
     if apt-cache show "libclang-rt-$version-dev" > /dev/null 2>&1; then echo "libclang-rt-$version-dev"; fi
   elif [[ $1 == clang-format-14 ]] && ! apt-cache show clang-format-14 > /dev/null 2>&1; then
     echo clang-format

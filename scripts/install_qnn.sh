@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Installs Qualcomm's QNN libraries (the PyPI package onnxruntime-qnn) into a local folder: install_qnn.sh [FOLDER]
 # FOLDER is build/qnn if not given. The libraries are under Qualcomm's licence: they are installed from the registry, and
-# never committed or shipped. Does nothing, quickly and without network, where a version that we know is there.
+# never committed or shipped. Does nothing, quickly and without network access, if a known version is installed.
 # QNN_VERSION=2.8.0 install_qnn.sh asks for another version; the library still has to pass the check at load.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 package=onnxruntime-qnn
-# What the declarations in src/backends/qnn/api/abi.h were measured on; the newest of the same major is taken where this
-# one has gone or has no wheel for this Python.
+# The version that the declarations in src/backends/qnn/api/abi.h were measured on; if it is gone or has no wheel for
+# this Python, the newest of the same major version is used.
 measured=2.7.0
 version=${QNN_VERSION:-$measured}
 folder=${1:-build/qnn}
@@ -39,7 +39,7 @@ python=${PYTHON:-python3}
 command -v "$python" > /dev/null || die "$python is missing; install Python 3 with pip, or set PYTHON"
 "$python" -m pip --version > /dev/null 2>&1 || die "$python has no pip; install python3-pip, or set PYTHON to one that has it"
 
-# Into a folder beside it first: an interrupted installation leaves the old one as it was.
+# Into a temporary folder first: an interrupted installation leaves the old one unchanged.
 mkdir -p "$(dirname "$folder")"
 fresh=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$fresh"' EXIT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Cheap rules that need no build: formatting, lengths of functions and files, tabs, stray spaces, comments at the top of
-# headers, tests in the folder of what they test.
+# headers, tests in the folder that mirrors the code they test.
 # lint.sh --fix formats the sources in place.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,7 +52,7 @@ while IFS=: read -r file name; do
     complain "scripts/long_functions.txt: $file:$name is not long any more; take it out"
 done <<< "$allowed"
 
-# tests/X tests src/X. Besides those: programs of their own, what they share, and what is tested from outside.
+# tests/X tests src/X. In addition: separate programs, shared code, and tests from the outside.
 while read -r folder; do
   case $folder in
     bench | cli | fault | support | tools | runtime/allocations | runtime/no_memory | runtime/parallel) ;;
@@ -77,7 +77,7 @@ if grep -nP '\b(v?fork|posix_spawnp?|popen|system(?=\((?!\)))|exec(l|le|lp|v|ve|
   complain "a library that runs models must not start processes"
 fi
 
-# Back ends are behind an interface (docs/architecture.md, "A back end"): what names one of them outside of its folder
+# Back ends are behind an interface (docs/architecture.md, "A back end"): code that names one of them outside its folder
 # could not be built without it.
 backends=$(sed -n 's/^set(TANDEM_BACKENDS_IN_SOURCES \(.*\))$/\1/p' src/backends/backends.cmake | tr ' ' '|')
 [[ -n $backends ]] || complain "src/backends/backends.cmake has no list of back ends"
@@ -87,7 +87,7 @@ if grep -rnE "#include \"backends/($backends)/|\"($backends)\"|\b($backends)::" 
   complain "only a back end's own folder names it; ask the registry (src/backends/registry, compiler/backend_compiler.h)"
 fi
 
-# One place of the command line prints (src/cli/output.h): it escapes what comes from files and survives a closed terminal.
+# The command line prints only through src/cli/output.h, which escapes text from files and survives a closed terminal.
 if grep -nE 'std::(cout|cerr|clog|cin)|\b(printf|fprintf|puts|fputs|fputc|putchar|fwrite)\(|\b(stdout|stderr)\b' \
   src/cli/*.h src/cli/*.cpp | grep -vE '^src/cli/output\.(h|cpp):|^\S+:[0-9]+:\s*//'; then
   complain "the command line prints through src/cli/output.h and reads through src/cli/input.h"

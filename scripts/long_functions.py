@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Lists functions of C++ sources whose bodies have more lines than the limit: long_functions.py LIMIT FILE...
 
-Prints "file:line: lines name" for each, longest first, and nothing for the rest. A body reaches from its opening brace to
-its closing one; lambdas belong to the function around them. The sources are read as clang-format leaves them, without
-a compiler: braces are matched, and a brace is a function's when it follows a parameter list outside of any other body.
+Prints "file:line: lines name" for each, longest first, and nothing for the rest. A body extends from its opening brace
+to its closing one; lambdas belong to the enclosing function. The sources are read as clang-format leaves them, without
+a compiler: braces are matched, and a brace opens a function if it follows a parameter list outside any other body.
 """
 import re
 import sys
 from pathlib import Path
 
-# What braces may be in: comments, strings (raw ones too) and characters, which are blanked out.
+# Braces in comments, strings (including raw ones) and character literals do not count: these are blanked out.
 NOISE = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^(\s]{0,16})\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'',
     re.DOTALL)
@@ -30,7 +30,7 @@ def is_function(head: str) -> bool:
 
 
 def name_of(head: str) -> str:
-    """What the function is called; Suite.Name of a test."""
+    """The function's name; Suite.Name for a test."""
     test = re.search(r"\bTEST(?:_[FP])?\((\w+),\s*(\w+)\)", head)
     return f"{test.group(1)}.{test.group(2)}" if test else FUNCTION.search(head.strip()).group(1)
 

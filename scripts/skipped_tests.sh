@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Says which tests the last run of ctest skipped, and why: skipped_tests.sh BUILD_FOLDER...
-# A test that is skipped counts as passed for ctest, and its words are lost among a thousand others.
+# Lists the tests that the last run of ctest skipped, and why: skipped_tests.sh BUILD_FOLDER...
+# ctest counts a skipped test as passed, and its message is lost among a thousand others.
 set -euo pipefail
 
 missing_library=0

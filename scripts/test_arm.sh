@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compiles the CPU back end for 64-bit ARM (preset arm64) and tests it under qemu's emulation: test_arm.sh [JOBS]
-# Each instruction set's kernels run on the least CPU that should have them; what a CPU lacks must not be offered to it.
-# Emulation shows whether results are right; it says nothing about speed, nor about ARM's order of memory accesses.
-# Where a compiler or an emulator is missing, this says so and succeeds, unless REQUIRE_ARM=1.
+# Each instruction set's kernels run on the oldest CPU that should support them; a CPU must not be offered kernels that
+# it lacks. Emulation shows whether results are right; it says nothing about speed or about ARM's memory ordering.
+# If a compiler or an emulator is missing, this says so and succeeds, unless REQUIRE_ARM=1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ done
 cmake --preset arm64 > /dev/null
 cmake --build "$build" --target test_cpu_kernels test_cpu_execute -j "$jobs"
 
-# on_cpu CPU "TABLES IT HAS" LEFT_OUT: all tests but those that the filter leaves out, since they run on a lesser CPU.
+# on_cpu CPU "ITS TABLES" LEFT_OUT: all tests except those that the filter excludes, since they run on an older CPU.
 on_cpu() {
   local run=(env TANDEM_EXPECTED_ISAS="$2" qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu "$1")
   local log=$build/test_$1.log

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run time with the CPU's back end alone (-DTANDEM_BACKENDS=cpu): it builds, holds nothing of the others, loads a file
-# for the CPU, and says of a file for an NPU what is missing.
+# A run time with only the CPU's back end (-DTANDEM_BACKENDS=cpu): it builds, contains nothing of the others, loads a
+# file for the CPU, and reports what is missing for an NPU's file.
 #   scripts/test_cpu_only.sh [JOBS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ fail() {
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTANDEM_BACKENDS=cpu -DTANDEM_TESTS=OFF > /dev/null
 cmake --build $build --target minimal -j "${1:-$(nproc)}"
 
-# A temporary file and no pipe into `grep -q`, whose early end would count as a failure of what writes into it.
+# A temporary file instead of a pipe into `grep -q`, whose early exit would count as a failure of the writer.
 symbols=$build/symbols.txt
 nm -C $minimal > $symbols
 grep -q 'tandem::cpu::' $symbols || fail "the example has no CPU back end"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_install.sh BUILD: installs a build into an empty folder and uses it from there as somebody would who has nothing
-# else of tandem: headers, CMake's find_package, pkg-config. Looks at what the libraries export and need.
+# test_install.sh BUILD: installs a build into an empty folder and uses it as someone without the sources would:
+# headers, CMake's find_package, pkg-config. Checks what the libraries export and need.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -21,7 +21,7 @@ libdir=$(dirname "$(find "$prefix" -name 'libtandem.so')")
 runtime=$libdir/libtandem.so
 compiler_library=$libdir/libtandem-compiler.so
 
-# ---- Headers: each compiles alone, and none has macros but TANDEM_API ----
+# ---- Headers: each compiles alone, and TANDEM_API is their only macro ----
 for header in "$prefix"/include/tandem/*.h; do
   name=tandem/$(basename "$header")
   echo "#include <$name>" > "$work/header.cpp"
@@ -57,7 +57,7 @@ started=$(nm -D --undefined-only "$runtime" |
   grep -oE '\b(v?fork|posix_spawnp?|popen|system|exec(l|le|lp|v|ve|vp|vpe|veat)|clone3?)\b') || true
 [[ -z $started ]] || complain "libtandem.so can start processes: $started"
 
-# ---- Programs of somebody else ----
+# ---- Programs that use the installation ----
 prompt="Tell me a story about a fox named Leo."
 mkdir "$work/consumer"
 cp tests/install/* "$work/consumer/"
@@ -88,7 +88,7 @@ done
 "$work/consumer/build/compile_and_ask" models/demo "$work/both.tdm" || complain "compiling and running in one process failed"
 cmp "$work/both.tdm" "$work/demo.tdm" || complain "the library's defaults are not those of the program"
 
-# Found by the library in build/qnn; the worker is found beside the library.
+# The library finds build/qnn, and the worker in its own folder.
 if [[ -e build/qnn/onnxruntime_qnn/libQnnHtp.so ]]; then
   "$work/consumer/build/compile_and_ask" models/demo "$work/npu.tdm" sm8750 || complain "compiling for an NPU failed"
 else

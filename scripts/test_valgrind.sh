@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A short generation of the demo model under valgrind, without a single complaint: test_valgrind.sh TANDEM
-# With both formats of the cache and with the instruction sets that valgrind knows; AVX-512 is not among them.
+# Runs the demo model briefly under valgrind, which must report nothing: test_valgrind.sh TANDEM
+# With both cache formats and with the instruction sets that valgrind supports; AVX-512 is not among them.
 # About 20 seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # clang-tidy over the sources that differ from a commit: tidy_changed.sh [BASE]
-# BASE: by default where this branch left main, or, on main itself, the commit before. Checks: .clang-tidy. At most
-# TIDY_LIMIT files (40), for a few minutes; what is left out is named, and `make tidy` looks at everything.
+# BASE: by default where this branch left main or, on main itself, the previous commit. Checks: .clang-tidy. At most
+# TIDY_LIMIT files (40), for a few minutes; files left out are named, and `make tidy` checks everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -21,7 +21,7 @@ class AnswerPrinter {
   bool reasoning(std::string_view piece);
   // Whether something was printed to standard output.
   bool printed() const { return printed_; }
-  // Ends what was begun, so that other output can follow.
+  // Ends reasoning that is being shown, so that other output can follow.
   void finish();
 
  private:

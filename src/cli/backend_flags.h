@@ -13,12 +13,12 @@ class App;
 
 namespace tandem {
 
-// Must stay where it is once flags are added: the parser writes to it.
+// Must not move once flags are added: the parser writes to it.
 class BackendFlags {
  public:
-  // Options without a flag, and those already added, are skipped. An empty group is the command's own.
+  // Options without a flag, and those already added, are skipped. An empty group means the command's own options.
   void add_to(CLI::App& command, std::span<const OptionSpec> specs, const std::string& group = {});
-  // What was given.
+  // The options that were given.
   BackendOptions options() const;
 
  private:

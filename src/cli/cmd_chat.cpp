@@ -41,7 +41,7 @@ void answer(const Engine& engine, Session& session, std::vector<Message>& messag
             GenerateOptions options, const Options& o) {
   const size_t before = messages.size();
   AnswerPrinter printer(o.generation.show_reasoning());
-  // The flag counts too: the signal may come before there is something to cancel.
+  // The flag counts too: the signal may arrive before there is anything to cancel.
   options.on_reasoning = [&](std::string_view piece) { return !interrupted() && printer.reasoning(piece); };
   on_interrupt([](void* s) { static_cast<Session*>(s)->cancel(); }, &session);
   const auto result = generate(engine, session, messages, line, options, o.generation,
@@ -81,7 +81,7 @@ void run(const Options& o) {
   };
   reset();
   if (!o.generation.no_template) {
-    // A template that cannot be used, or takes no system message, says so before anything is typed.
+    // Report a template that is unusable or accepts no system message before anything is typed.
     std::vector<Message> first = messages;
     first.push_back({"user", "hello"});
     ok_or_fail(engine->render_chat(first, true, options.template_variables).status());
@@ -102,7 +102,7 @@ void run(const Options& o) {
       note("unknown command {}; /help lists them", line);
     } else {
       answer(*engine, *session, messages, line, options, o);
-      ++options.sampler.seed;  // Another one each turn, still the same for the same --seed.
+      ++options.sampler.seed;  // A different one each turn, but the same for the same --seed.
     }
   }
   if (terminal) write_stderr("\n");

@@ -60,7 +60,7 @@ void check(const Options& o) {
 CompileOptions to_compile_options(const Options& o) {
   CompileOptions options;
   options.force = o.force;
-  options.other_inputs = {o.recipe};  // Where it is no preset.
+  options.other_inputs = {o.recipe};  // Unless it is a preset.
   options.target = o.target;
   options.context = o.context;
   options.threads = o.threads;
@@ -129,7 +129,7 @@ void run(const Options& o) {
   ProgressBar bar(o.quiet);
   options.progress = [&](const Progress& progress) { bar.update(progress); };
   const auto log = [&](LogLevel level, std::string_view message) {
-    bar.finish();  // It is drawn again below the message.
+    bar.finish();  // It is redrawn below the message.
     note_log(level, message);
   };
   options.log = Log(log, o.verbose ? LogLevel::kInfo : LogLevel::kWarning);

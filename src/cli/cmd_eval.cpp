@@ -1,4 +1,4 @@
-// tandem eval: perplexity and right answers, of one phase or of several side by side.
+// tandem eval: perplexity and accuracy, of one phase or of several side by side.
 #include <CLI/CLI.hpp>
 #include <memory>
 

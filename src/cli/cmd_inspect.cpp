@@ -53,7 +53,7 @@ Json device_json(const ArtifactHeader& h) {
           {"build_id", d.build_id},         {"spill_fill_bytes", d.spill_fill_bytes}};
 }
 
-// The activation format of linear layers, by weight; those with float activations are left out.
+// The activation format of linear layers, by weight; those with float activations are omitted.
 std::map<std::string, std::string> activations_of(const ir::Graph& graph) {
   std::map<std::string, std::string> formats;
   for (const ir::Op& op : graph.ops) {

@@ -54,7 +54,7 @@ void run(const Options& o, bool prompt_given) {
 
   AnswerPrinter printer(o.generation.show_reasoning());
   const auto stream = [&](std::string_view piece) {
-    if (interrupted()) return false;  // Also where the signal came before there was something to cancel.
+    if (interrupted()) return false;  // Even if the signal arrived before there was anything to cancel.
     return o.json || printer.answer(piece);
   };
   options.on_reasoning = [&](std::string_view piece) {

@@ -1,4 +1,4 @@
-// tandem template: what a chat template makes of messages.
+// tandem template: renders messages with a chat template.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -81,7 +81,7 @@ Result<std::string> render(const Options& o) {
   TANDEM_ASSIGN(const auto chat, load_template(o.source));
   TANDEM_ASSIGN(const std::string messages_text, read_input(o.messages, kMaxMessages));
   TANDEM_ASSIGN(Value messages, jinja::parse_json_value(messages_text, o.messages));
-  if (messages.is_dict()) {  // {"messages": […]}, as servers take it.
+  if (messages.is_dict()) {  // {"messages": […]}, as servers accept it.
     const Value* list = messages.dict().find("messages");
     if (list != nullptr) messages = Value(*list);
   }

@@ -1,4 +1,4 @@
-// tandem tokenize: text to token ids and back, for looking at a vocabulary and for comparing tokenizers.
+// tandem tokenize: text to token ids and back, for inspecting a vocabulary and for comparing tokenizers.
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -35,7 +35,7 @@ Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, const std::strin
   return tokenizer.encode(text, encoding);
 }
 
-// ASCII only: many readers take U+2028 and its like for the end of a line.
+// ASCII only: many readers treat U+2028 and the like as the end of a line.
 std::string json_text(const std::string& text) {
   return Json(text).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
@@ -69,7 +69,7 @@ void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options) 
     Result<std::string> output = tokenize_line(tokenizer, *line, options);
     if (!output.ok()) fail(with_context(std::move(output).error(), "line {} of the input", number));
     write_stdout(*output);
-    // Somebody may be waiting for this answer before they send the next line.
+    // The sender may be waiting for this answer before it sends the next line.
     if (!lines.has_line()) flush_stdout();
     if (output_failed()) return;
   }

@@ -7,7 +7,7 @@
 namespace tandem {
 
 void fail(const Error& error) {
-  check_output();  // Where results cannot be written, that is the reason for whatever else went wrong.
+  check_output();  // If results cannot be written, that is why everything else failed.
   note_error(error.message);
   throw CLI::RuntimeError(error.code == ErrorCode::kCancelled ? interrupt_exit_code() : 1);
 }

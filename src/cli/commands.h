@@ -13,7 +13,7 @@ class App;
 namespace tandem {
 
 // Prints one line "error: …" and ends the command with exit status 1 (by throwing CLI::RuntimeError, which main() turns
-// into the status); 128 + the signal if the error is that somebody stopped it, as shells expect.
+// into the status); 128 + the signal if a signal stopped it, as shells expect.
 [[noreturn]] void fail(const Error& error);
 // The same for options that make no sense, alone or together: exit status 2, as for those that the parser refuses.
 [[noreturn]] void refuse(std::string_view message);

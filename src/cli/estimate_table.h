@@ -9,7 +9,7 @@ namespace tandem {
 
 // After a compile: all of it.
 void show_estimates(const EstimateReport& report);
-// Of a file: what it has stored, for the device it was compiled for.
+// For a file: the stored estimates, for the device it was compiled for.
 void show_estimates(const StoredEstimate& stored, uint32_t soc_model);
 Json estimates_json(const StoredEstimate& stored, uint32_t soc_model);
 

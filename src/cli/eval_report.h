@@ -1,4 +1,4 @@
-// What `tandem eval` found, for a person and as JSON.
+// The results of `tandem eval`, for people and as JSON.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace tandem {
 
-// Of --phase: one phase alone.
+// For --phase: one phase alone.
 std::string one_phase_text(const PhasesReport& report);
 Json one_phase_json(const PhasesReport& report);
 
-// Of --phases: side by side. A ratio in dB that is infinite, because two phases are equal, is null in JSON.
+// For --phases: side by side. A ratio in dB that is infinite, because two phases are equal, is null in JSON.
 std::string phases_text(const PhasesReport& report);
 Json phases_json(const PhasesReport& report);
 

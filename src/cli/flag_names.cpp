@@ -11,8 +11,8 @@ struct FlagName {
   std::string_view flag;
 };
 
-// Fields of include/tandem/engine.h and compile.h, and what src/eval asks for. Options of back ends have flags of their
-// own names.
+// Fields of include/tandem/engine.h and compile.h, and those that src/eval needs. Flags of back ends' options have the
+// options' names.
 // tests/cli/test_flag_names.py looks for fields that are missing here, and for flags that no command has.
 constexpr FlagName kFlagNames[] = {
     {"activations", "--activations"},

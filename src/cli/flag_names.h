@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// "use a shorter --context". Other words in backticks stay as they are.
+// "use a shorter --context". Other words in backticks are unchanged.
 std::string with_flags(std::string_view message);
 
 }  // namespace tandem

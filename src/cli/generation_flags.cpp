@@ -66,7 +66,7 @@ void GenerationFlags::add_to(CLI::App& command) {
 
 namespace {
 
-// The variables as one JSON object. Values stay as they are written, because the order of their keys may matter.
+// The variables as one JSON object. Values are kept verbatim, because the order of their keys may matter.
 std::string variables_json(const std::vector<std::string>& variables) {
   std::string json;
   for (const std::string& variable : variables) {

@@ -27,7 +27,7 @@ struct GenerationFlags {
   bool greedy = false;
   bool ignore_eos = false;
   std::string system;                  // A message before the conversation.
-  bool no_template = false;            // The text as it is.
+  bool no_template = false;            // Use the text unchanged.
   bool parse_special = false;          // Text may become special tokens.
   std::vector<std::string> variables;  // Of the template: NAME=VALUE.
   bool hide_reasoning = false;
@@ -35,11 +35,11 @@ struct GenerationFlags {
 
   void add_to(CLI::App& command);
   ShowReasoning show_reasoning() const { return hide_reasoning ? ShowReasoning::kHide : ShowReasoning::kYes; }
-  // Refuses what contradicts itself, before anything is loaded.
+  // Refuses contradictory flags before anything is loaded.
   void check() const;
   // The model's own defaults, overridden by the given flags. Without a seed, a random one.
   GenerateOptions apply(const Engine& loaded) const;
-  // The tokens of a text for --no-template. Says so on standard error if it spells special tokens that stay text.
+  // The tokens of a text for --no-template. Warns on standard error if it spells special tokens that stay text.
   Result<std::vector<int32_t>> encode(const Engine& loaded, const std::string& text, bool add_special) const;
 };
 

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Appends what is there, waiting for at least one byte. False at the end, or if a signal came meanwhile.
+// Appends the available input, waiting for at least one byte. False at the end, or if a signal arrived meanwhile.
 Result<bool> read_some(std::string& text) {
   char buffer[65536];
   for (;;) {

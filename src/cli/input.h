@@ -1,4 +1,4 @@
-// Standard input: all of it, or line by line; bounded, so that a wrong file cannot eat the memory.
+// Standard input: all of it, or line by line; bounded, so that a wrong file cannot exhaust memory.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ Result<std::string> read_stdin(uint64_t limit = kMaxInput);
 
 class LineReader {
  public:
-  // The next line without its newline; nothing at the end of the input, or if a signal came (interrupted()). A line of
-  // more than kMaxInput bytes is an error.
+  // The next line without its newline; nothing at the end of the input, or if a signal arrived (interrupted()). A line
+  // of more than kMaxInput bytes is an error.
   Result<std::optional<std::string>> next();
-  // Whether another line is there already; if not, whoever sends lines may be waiting for an answer first.
+  // Whether another line is already available; if not, the sender may be waiting for an answer first.
   bool has_line() const { return buffer_.find('\n', start_) != std::string::npos; }
 
  private:

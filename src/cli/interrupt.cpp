@@ -10,7 +10,7 @@ namespace tandem {
 namespace {
 
 std::atomic<bool> g_interrupted{false};
-std::atomic<int> g_signal{0};  // The first one, but a Ctrl-C gives way to those that end the program.
+std::atomic<int> g_signal{0};  // The first one, but signals that end the program replace a Ctrl-C.
 std::atomic<void (*)(void*)> g_action{nullptr};
 std::atomic<void*> g_context{nullptr};
 int g_pipe[2] = {-1, -1};
@@ -19,7 +19,7 @@ void handle(int signal) {
   const int saved_errno = errno;
   if (g_interrupted.exchange(true) && signal == SIGINT) _exit(128 + signal);
   if (const int earlier = g_signal.load(); earlier == 0 || earlier == SIGINT) g_signal.store(signal);
-  const ssize_t ignored = ::write(g_pipe[1], "", 1);  // Full: then it is readable already.
+  const ssize_t ignored = ::write(g_pipe[1], "", 1);  // If it is full, it is already readable.
   (void)ignored;
   if (auto* action = g_action.load()) action(g_context.load());
   errno = saved_errno;
@@ -49,7 +49,7 @@ int interrupt_descriptor() { return g_pipe[0]; }
 
 void clear_interrupt() {
   int expected = SIGINT;
-  // A SIGTERM that comes in between finds either its own number kept or the flag down, and sets both.
+  // A SIGTERM in between finds either its own number stored or the flag cleared, and sets both.
   if (!g_signal.compare_exchange_strong(expected, 0)) return;
   g_interrupted.store(false);
   char drained[16];

@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 Result<Tokenizer> from_artifact(const std::filesystem::path& path) {
-  static std::deque<Artifact> kept;  // A tokenizer reads from the file's memory for as long as the process lives.
+  static std::deque<Artifact> kept;  // A tokenizer reads the mapped file until the process ends.
   TANDEM_ASSIGN(Artifact artifact, Artifact::open(path));
   const TextInfo& text = artifact.header().text;
   if (!text.has_tokenizer) return not_found("{}: this file has no tokenizer", path.string());
@@ -32,7 +32,7 @@ Result<Tokenizer> load_tokenizer(const std::filesystem::path& model) {
     TANDEM_ASSIGN(tokenizer, tokenizer_from_directory(model));
   }
   if (!tokenizer) {
-    // A checkpoint that has it inside. A folder need not be a checkpoint to have a tokenizer, so this comes last.
+    // A checkpoint that contains it. A folder need not be a checkpoint to have a tokenizer, so this comes last.
     auto checkpoint = Checkpoint::open(model);
     if (!checkpoint.ok() && !is_folder) return std::move(checkpoint).error();
     if (checkpoint.ok()) {

@@ -1,4 +1,4 @@
-// Finds the tokenizer of whatever the user named as a model.
+// Finds the tokenizer of the model that the user named.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// `model` is a checkpoint folder, a compiled file, or a tokenizer's own file (tokenizer.json, tokenizer.model, …).
+// `model` is a checkpoint folder, a compiled file, or a tokenizer file (tokenizer.json, tokenizer.model, …).
 Result<Tokenizer> load_tokenizer(const std::filesystem::path& model);
 
 }  // namespace tandem

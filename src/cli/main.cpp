@@ -29,7 +29,7 @@ void add_commands(CLI::App& app) {
   add_eval_command(app);
   add_targets_command(app);
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
-    // An empty text can be tokenized and no system message be asked for; the rest have a message of their own.
+    // An empty text can be tokenized, and an empty system message means none; the rest have their own message.
     const bool own_prompt = command->get_name() != "eval";
     refuse_empty_values(*command, {"--system", "--stop", own_prompt ? "--prompt" : ""});
   }
@@ -49,7 +49,7 @@ int run_command(CLI::App& app, int argc, char** argv) {
     check_output();
     return 0;
   } catch (const CLI::RuntimeError& error) {
-    return error.get_exit_code();  // A command has said what is wrong.
+    return error.get_exit_code();  // A command has reported what is wrong.
   } catch (const CLI::ParseError& error) {
     note_error(str_format("{} (see `tandem --help` or `tandem COMMAND --help`)", error.what()));
     return 2;
@@ -83,8 +83,8 @@ int main(int argc, char** argv) {
   const bool dies_of_closed_pipes = tandem::ignore_write_signals();
   int status = 1;
   try {
-    // A file that is truncated under us becomes an error message; without the handler it would be the end. Should the
-    // system refuse it, everything else still works.
+    // A file that is truncated while in use becomes an error message; without the handler the process would die. If the
+    // system refuses it, everything else still works.
     const tandem::Status guarded = tandem::guard_file_mappings();
     (void)guarded;
     status = tandem::run(argc, argv);
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
     tandem::note_error(error.what());
   }
   if (status != tandem::kReaderGone) return status;
-  // Nobody reads the results any more (`tandem … | head`): end as other programs do, after the cleanup.
+  // The reader of the results is gone (`tandem … | head`): end as other programs do, after the cleanup.
   if (dies_of_closed_pipes) {
     ::signal(SIGPIPE, SIG_DFL);
     ::raise(SIGPIPE);

@@ -35,7 +35,7 @@ void write_stderr(std::string_view text) {
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return;
-    pollfd slow{STDERR_FILENO, POLLOUT, 0};  // Somebody has made the terminal non-blocking: wait, but not for ever.
+    pollfd slow{STDERR_FILENO, POLLOUT, 0};  // The terminal is non-blocking: wait, but not forever.
     if (::poll(&slow, 1, kPatienceMilliseconds) == 0) return;
   }
 }

@@ -10,7 +10,7 @@ namespace tandem {
 
 using Clock = std::chrono::steady_clock;
 
-// Longer ones would break the line, and \r goes back to the start of the last line only.
+// Longer ones would wrap, and \r only returns to the start of the last line.
 constexpr size_t kMaxStage = 32;
 
 ProgressBar::ProgressBar(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}

@@ -112,7 +112,7 @@ void refuse_empty_values(CLI::App& command, const std::vector<std::string>& may_
   for (CLI::Option* option : command.get_options()) {
     const bool takes_none = option->get_items_expected_max() == 0;
     if (takes_none || std::ranges::count(may_be_empty, option->get_name()) > 0) continue;
-    option->transform(CLI::Validator(check, ""));  // Transforms come before checks, so this is the one that speaks.
+    option->transform(CLI::Validator(check, ""));  // Transforms run before checks, so this message is shown.
   }
 }
 

@@ -1,5 +1,5 @@
-// Checks of option values, strict and with messages that a person can read. CLI11's own reading of numbers takes -1 for
-// an unsigned one, 2^64 for 2^64 - 1, 0x10, " 5", nan and inf; these take none of that.
+// Checks of option values, strict and with readable messages. CLI11's parsing of numbers accepts -1 for an unsigned
+// one, 2^64 as 2^64 - 1, 0x10, " 5", nan and inf; these accept none of that.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@ inline constexpr int64_t kMaxThreads = 1024;
 
 // A whole number from `least` to `most`, in decimal digits.
 CLI::Validator whole_number(int64_t least, int64_t most = kMaxCount);
-// Any number of 64 bits without a sign.
+// Any unsigned 64-bit number.
 CLI::Validator any_unsigned();
 // A decimal number from `least` to `most`, which may be infinite; never infinite or NaN itself.
 CLI::Validator real_number(double least, double most);
@@ -24,13 +24,13 @@ CLI::Validator real_number(double least, double most);
 CLI::Validator real_number_above(double least, double most);
 // Whole numbers from `least` to `most`, separated by commas; none is empty.
 CLI::Validator number_list(int64_t least, int64_t most = kMaxCount);
-// The numbers of values that number_list() has let through.
+// The numbers in values that number_list() has accepted.
 std::vector<int64_t> parse_number_list(const std::vector<std::string>& values);
 // Names separated by commas; none is empty.
 CLI::Validator name_list();
 std::vector<std::string> parse_name_list(const std::vector<std::string>& values);
 
-// A value that `parse`, which returns a Result, accepts; its message says what is wrong with others.
+// A value that `parse`, which returns a Result, accepts; its message says what is wrong otherwise.
 template <typename Parse>
 CLI::Validator accepted_by(Parse parse, const std::string& description = "") {
   const auto check = [parse](const std::string& text) {
@@ -40,8 +40,8 @@ CLI::Validator accepted_by(Parse parse, const std::string& description = "") {
   return {check, description};
 }
 
-// Refuses empty values for all options of a command but those named: "" is a shell's variable that was never set more
-// often than it is meant, and it would silently stand for the default.
+// Refuses empty values for all options of a command except those named: "" is more often an unset shell variable than
+// intended, and it would silently mean the default.
 void refuse_empty_values(CLI::App& command, const std::vector<std::string>& may_be_empty);
 
 }  // namespace tandem

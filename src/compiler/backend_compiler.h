@@ -32,7 +32,7 @@ struct TargetDetails {
 struct ExtraOutput {
   std::filesystem::path path;
   std::string_view kind;                                          // "a file of estimates"
-  std::function<bool(const std::filesystem::path&)> may_replace;  // Whether what is there is such a file.
+  std::function<bool(const std::filesystem::path&)> may_replace;  // Whether the existing file is of this kind.
 };
 
 // A request to compile.
@@ -52,7 +52,7 @@ class BackendCompiler {
   virtual TargetDetails details(const Target&) const { return {}; }
   // The text of `tandem targets` below the table.
   virtual std::string footnote() const { return {}; }
-  // The target whose chip has this number of its vendor's; "" if there is none.
+  // The target whose chip has this number from its vendor; "" if there is none.
   virtual std::string_view target_of_device(uint32_t) const { return {}; }
 
   // The options of CompileOptions::backend that it accepts, and the name of its targets as a group: "NPU targets".
@@ -62,7 +62,7 @@ class BackendCompiler {
   virtual Status check_options(const BackendOptions& options) const {
     return tandem::check_options(this->options(), options);
   }
-  // Longer prefill methods are left out unless the user asks for them.
+  // Longer prefill methods are omitted unless the user requests them.
   virtual int64_t longest_default_prefill() const { return std::numeric_limits<int64_t>::max(); }
   virtual std::vector<ExtraOutput> extra_outputs(const BackendOptions&) const { return {}; }
 
@@ -74,7 +74,7 @@ class BackendCompiler {
   virtual Status compile(CompileJob& job) const = 0;
 };
 
-// Those of this build, in the order of the CMake option TANDEM_BACKENDS; generated (backends/backends.cmake).
+// The compilers in this build, in the order of the CMake option TANDEM_BACKENDS; generated (backends/backends.cmake).
 std::span<const BackendCompiler* const> backend_compilers();
 // The back end of a row of targets().
 const BackendCompiler& compiler_of(const Target& target);

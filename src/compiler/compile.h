@@ -28,11 +28,11 @@ namespace tandem {
 // What static encodings are calibrated with, for NPUs. For a CPU only the text and its length matter, and only with a
 // recipe that leaves activations open.
 struct CalibrationOptions {
-  std::filesystem::path file = {};  // A text, or JSON with conversations; empty: a short text of our own.
+  std::filesystem::path file = {};  // A text, or JSON with conversations; empty: a built-in short text.
   std::string prompt = {};          // Instead of a file.
   int64_t samples = 4;
   int64_t length = 128;                       // Tokens of a sample.
-  RangeMethod method = RangeMethod::kMinMax;  // Of activations. Keys and values in u8 take kMse unless it is given.
+  RangeMethod method = RangeMethod::kMinMax;  // For activations. Keys and values in u8 use kMse unless it is given.
   bool method_given = false;
   std::filesystem::path import_encodings = {};  // Instead of calibrating.
   std::filesystem::path export_encodings = {};
@@ -42,10 +42,10 @@ struct CalibrationOptions {
 struct CompileOptions {
   std::string target = std::string(default_target());
   // Tokens per call of the prefill methods; empty for mode kv. Unless prefill_exact, lengths beyond the context are
-  // left out, and so are those beyond the back end's default: 128 on an NPU, where each is a graph to compile.
+  // omitted, and so are those beyond the back end's default: 128 on an NPU, where each is a graph to compile.
   std::vector<int64_t> prefill = {32, 128, 512};
   bool prefill_exact = false;
-  int64_t context = 0;  // Positions; 0: the model's own, up to kDefaultContext.
+  int64_t context = 0;  // Positions; 0: the model's, up to kDefaultContext.
   Recipe recipe;
   std::optional<KvFormat> kv;                   // Instead of the recipe's.
   std::optional<ActivationFormat> activations;  // The same; the recipe's rules still win.
@@ -64,7 +64,7 @@ struct CompileOptions {
   ProgressCallback progress;
   StopCallback stop;
   DumpCallback dump_ir;
-  Log log = {};  // The vendor's library's messages. CompileReport::warnings are about the file.
+  Log log = {};  // Messages of the vendor's library. CompileReport::warnings are about the file.
 };
 inline constexpr int64_t kDefaultContext = 4096;
 

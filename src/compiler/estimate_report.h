@@ -1,7 +1,7 @@
 // The vendor's compiler's estimates of a file's methods, added up over shards and over the calls of a prompt.
 //
-// Nothing here is measured: the compiler simulates its own schedule (docs/performance.md, "Estimates"). The sums leave
-// out what happens between the graphs: the CPU's embedding, the cache's rows, the calls.
+// Nothing here is measured: the compiler simulates its own schedule (docs/performance.md, "Estimates"). The sums
+// exclude what happens between the graphs: the CPU's embedding, the cache's rows, the calls.
 #pragma once
 
 #include <cstdint>

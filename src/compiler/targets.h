@@ -22,13 +22,13 @@ struct Target {
   std::vector<DType> kv_dtypes;
 };
 
-// Of all back ends of this build, in their order.
+// The targets of all back ends in this build, in their order.
 std::span<const Target> targets();
 // The first of them.
 std::string_view default_target();
 // An unknown name is an error that lists the known ones.
 Result<const Target*> find_target(std::string_view name);
-// The name of the target whose chip has this number of its vendor's; otherwise "SoC" and the number.
+// The name of the target whose chip has this number from its vendor; otherwise "SoC" and the number.
 std::string device_name(uint32_t soc_model);
 
 }  // namespace tandem

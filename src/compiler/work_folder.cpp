@@ -103,7 +103,7 @@ bool is_our_lock(const fs::path& path, bool is_alone) {
   return true;
 }
 
-// In a folder that others may write to, somebody could have planted work that is not ours.
+// In a folder that others may write to, another user could have planted files.
 Status check_owner(const fs::path& folder, const struct stat& info) {
   struct stat parent {};
   const bool is_shared =

@@ -1,8 +1,8 @@
 // Where a compile keeps its finished segments until it can assemble the file: FILE.work/. An interrupted compile leaves
 // it behind, and the next one with the same checkpoint and options resumes from there.
 //
-// A folder is ours if its lock holds our text and all other files have names that a compile gives. Nothing is written
-// to other folders, and nothing is ever removed that a compile did not make.
+// A folder is ours if its lock contains our text and all other files have names that a compile uses. Nothing is written
+// to other folders, and files that a compile did not make are never removed.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Converts the options of include/tandem/compile.h to the compiler's own.
+// Converts the options of include/tandem/compile.h to the compiler's.
 #include "base/error.h"
 #include "base/guarded.h"
 #include "compiler/compile.h"

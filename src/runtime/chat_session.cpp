@@ -134,7 +134,7 @@ class ChatSession final : public Session {
   }
 
  private:
-  // One call at a time: a second one, from a callback of the first or from another thread, is refused and is harmless.
+  // One call at a time: a second one, from a callback of the first or from another thread, is refused without effect.
   template <typename Call>
   auto alone(Call&& call) -> decltype(call()) {
     return guarded([&]() -> decltype(call()) {
@@ -163,7 +163,7 @@ class ChatSession final : public Session {
           tokens.size(), engine_->context());
     }
     auto common = static_cast<size_t>(std::ranges::mismatch(history_, tokens).in2 - tokens.begin());
-    common = std::min(common, tokens.size() - 1);  // The last one is computed again, for its logits.
+    common = std::min(common, tokens.size() - 1);  // The last one is recomputed for its logits.
     go_back(static_cast<int64_t>(common));
     return run(tokens.subspan(common), static_cast<int64_t>(common), std::move(splitter), options, callback);
   }

@@ -53,7 +53,7 @@ class LoadedEngine final : public Engine {
   ThreadPool& pool() { return pool_; }
   const MethodTable& table() const { return table_; }
   const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }
-  // Compares the weights' checksums, once; later calls give the same answer at once.
+  // Verifies the weights' checksums once; later calls return the same result immediately.
   Status verify_weights();
 
  private:
@@ -63,7 +63,7 @@ class LoadedEngine final : public Engine {
   Status compare_checksums();
   template <typename Call>
   auto with_tokenizer(Call&& call) const -> decltype(call());
-  // What the chat template names, found out when it is first needed.
+  // What the chat template names, determined when first needed.
   const ControlTokens* control_tokens() const;
 
   EngineOptions options_;

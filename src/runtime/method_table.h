@@ -46,11 +46,11 @@ class MethodTable {
   const std::vector<MethodEntry>& methods() const { return methods_; }
   // Sequences of more tokens than this have another rotary table; 0 if there is only one.
   int64_t rope_limit() const { return methods_.front().inputs.rope_limit; }
-  // The cache that forgets first, if any does.
+  // The cache that drops positions first, if any does.
   const std::optional<RingCache>& ring() const { return ring_; }
 
  private:
-  std::vector<MethodEntry> methods_;  // By tokens; the first takes one.
+  std::vector<MethodEntry> methods_;  // Sorted by tokens; the first computes one.
   int64_t context_ = 0;
   std::optional<RingCache> ring_;
 };

@@ -91,7 +91,7 @@ void TokenRunner::rewind(int64_t position) {
 
 Status TokenRunner::compute_anew(const std::atomic<bool>& stop) {
   const int64_t end = position_;
-  // Left as it is after an error: the next call begins again.
+  // Stays set after an error, so that the next call starts over.
   is_stale_ = true;
   const std::vector<int32_t> tokens(history_.begin(), history_.begin() + end);
   position_ = written_ = 0;
@@ -114,7 +114,7 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
     Bindings& bindings = memory_.bindings(method.index);
     ir::fill_inputs(program_->method(method.index), method.inputs, {part, position_, is_long_}, bindings);
     const bool is_last = done + count == tokens.size();
-    // Rows that nobody will read need not be computed.
+    // Rows that are never read need not be computed.
     const size_t first = wanted == Logits::kAll ? 0 : is_last && wanted != Logits::kNone ? count - 1 : count;
     bindings.first_row = static_cast<int64_t>(first);
     bindings.rows = static_cast<int64_t>(count - first);

@@ -44,7 +44,7 @@ class TokenRunner {
   // After a feed() for Logits::kArgmax: the first token with the largest logit, or -1 if no logit is above -infinity.
   int32_t argmax() const { return argmax_; }
 
-  // Sees every call from now on; an error ends feed(). Nothing removes it.
+  // Sees every call from now on; an error from it ends feed(). It cannot be removed.
   using CallObserver = std::function<Status(const MethodCall& call)>;
   void observe_calls(CallObserver observer) { observer_ = std::move(observer); }
 
@@ -72,9 +72,9 @@ class TokenRunner {
   MethodMemory memory_;
   std::unique_ptr<ExecutionContext> context_;
   int64_t position_ = 0;
-  int64_t written_ = 0;           // Positions that were ever written, since the cache was last computed from its start.
+  int64_t written_ = 0;           // Positions written since the cache was last computed from its start.
   bool is_long_ = false;          // Which rotary table the cache was computed with.
-  bool is_stale_ = false;         // The cache is not what the tokens before position() would give.
+  bool is_stale_ = false;         // The cache is not what the tokens before position() would produce.
   std::vector<int32_t> history_;  // The tokens in the cache, if they may be needed again.
   std::vector<float> logits_;
   bool computes_argmax_ = false;

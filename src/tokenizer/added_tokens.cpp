@@ -92,7 +92,7 @@ std::optional<AddedRecord> AddedTokenMatcher::longest_at(const TokenizerBlob& bl
 Status AddedTokenMatcher::split(const TokenizerBlob& blob, std::string_view text, WorkBudget& budget,
                                 std::vector<TextSection>& sections, const SectionRules* rules) const {
   size_t done = 0;       // Everything before is in a section.
-  size_t blank_end = 0;  // Of the white space that was looked at last.
+  size_t blank_end = 0;  // The end of the white space examined last.
   if (count_ > 0) {
     for (size_t at = 0; at < text.size();) {
       const Range& range = by_first_byte_[static_cast<uint8_t>(text[at])];
@@ -117,7 +117,7 @@ Status AddedTokenMatcher::split(const TokenizerBlob& blob, std::string_view text
       }
       if ((found->flags & kAddedLstrip) != 0) begin = white_space_before(text, begin, std::min(done, begin));
       if ((found->flags & kAddedRstrip) != 0) {
-        // A token that is white space itself begins inside of what the last one swallowed: that is not looked at again.
+        // A token that is itself white space begins inside what the last one swallowed: do not examine that again.
         blank_end = white_space_after(text, std::max(end, blank_end));
         end = std::max(end, blank_end);
       }

@@ -27,9 +27,9 @@ class AddedTokenMatcher {
   AddedTokenMatcher(const TokenizerBlob& blob, bool normalized);
 
   bool empty() const { return count_ == 0; }
-  // Splits valid UTF-8 into sections, appended to `sections`. Empty runs of text are left out. What `rules` refuse is
-  // text, as if the token did not exist there. kResourceExhausted if added tokens begin at so many positions, and share
-  // so much, that the budget does not suffice.
+  // Splits valid UTF-8 into sections, appended to `sections`. Empty runs of text are omitted. Tokens that `rules`
+  // refuse are text, as if they did not exist there. kResourceExhausted if added tokens begin at so many positions, and
+  // share such long prefixes, that the budget runs out.
   Status split(const TokenizerBlob& blob, std::string_view text, WorkBudget& budget, std::vector<TextSection>& sections,
                const SectionRules* rules = nullptr) const;
 
@@ -39,7 +39,7 @@ class AddedTokenMatcher {
     uint32_t end = 0;
   };
 
-  // Of those that begin at `at`.
+  // The token to use among those that begin at `at`.
   std::optional<AddedRecord> longest_at(const TokenizerBlob& blob, std::string_view text, size_t at,
                                         const SectionRules* rules, uint64_t& work) const;
 

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Up to here a scan of all pairs per merge is quicker than a heap.
+// Up to this length, scanning all pairs for each merge is faster than a heap.
 constexpr size_t kShortWord = 48;
 constexpr uint32_t kEnd = 0xffffffffu;
 
@@ -22,7 +22,7 @@ Error only_special(std::string_view text) {
 
 }  // namespace
 
-// A merge that gives a refused token is none, so no symbol ever is one.
+// A merge that yields a refused token does not apply, so no symbol ever is one.
 MergeHit BpeEncoder::merge(uint32_t left, uint32_t right) const {
   const MergeHit hit = blob_.merge(left, right);
   return hit.rank != kNoToken && refused_(hit.merged) ? MergeHit() : hit;
@@ -153,7 +153,7 @@ void BpeEncoder::merge_long() {
     std::pop_heap(heap_.begin(), heap_.end(), later);
     const Candidate top = heap_.back();
     heap_.pop_back();
-    // Entries are not removed when their pair changes; they are checked when they come up.
+    // Entries are not removed when their pair changes; they are checked when they are popped.
     if (symbols_[top.at] == kNoToken || links_[top.at].next == kEnd) continue;
     const uint32_t right = links_[top.at].next;
     const MergeHit now = merge(symbols_[top.at], symbols_[right]);

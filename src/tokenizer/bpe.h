@@ -1,5 +1,4 @@
-// Byte-pair encoding of one word: the lowest-ranked pair of neighbours is merged, the leftmost first, until none is
-// left.
+// Byte-pair encoding of one word: merges the lowest-ranked pair of neighbours, the leftmost first, until none is left.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +11,14 @@
 
 namespace tandem {
 
-// Has the buffers of one caller; a word costs no allocation once they have grown.
+// Holds the buffers of one caller; once they have grown, encoding a word allocates nothing.
 class BpeEncoder {
  public:
   explicit BpeEncoder(const TokenizerBlob& blob) : blob_(blob) {}
 
-  // Appends the ids of a word: bytes if the tokenizer is byte-level, else UTF-8. Takes time n log n at worst. What is
-  // refused is encoded as if it were not in the vocabulary, but what is unknown then still becomes the unknown token,
-  // or bytes.
+  // Appends the ids of a word: bytes if the tokenizer is byte-level, else UTF-8. Takes O(n log n) time at worst.
+  // Refused tokens are treated as if they were not in the vocabulary; text that is then unknown still becomes the
+  // unknown token, or bytes.
   Status encode(std::string_view word, std::vector<int32_t>& ids, const Refusal& refused = {});
 
  private:
@@ -40,10 +39,10 @@ class BpeEncoder {
   };
 
   const TokenizerBlob& blob_;
-  Refusal refused_;  // Of the word that is being encoded.
+  Refusal refused_;  // For the word being encoded.
   std::vector<uint32_t> symbols_;
   std::vector<MergeHit> hits_;  // Of symbol i with its right neighbour; merge_short only.
-  std::vector<Link> links_;     // merge_long only, as the heap.
+  std::vector<Link> links_;     // merge_long only, like the heap.
   std::vector<Candidate> heap_;
 };
 

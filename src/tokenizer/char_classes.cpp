@@ -6,7 +6,7 @@ namespace tandem {
 
 CharClasses::CharClasses(std::span<const ClassRange> ranges, uint32_t count) : count_(count), index_(kBlockCount) {
   constexpr uint16_t kNone = 0xffff;
-  std::vector<uint16_t> uniform(count, kNone);  // The block that is all of one class.
+  std::vector<uint16_t> uniform(count, kNone);  // The block whose characters all have this class.
   const auto add_block = [&] {
     blocks_.resize(blocks_.size() + kMask + 1);
     return static_cast<uint16_t>((blocks_.size() >> kShift) - 1);
@@ -38,7 +38,7 @@ CharClasses::CharClasses(std::span<const ClassRange> ranges, uint32_t count) : c
 std::vector<std::bitset<256>> CharClasses::lead_bytes() const {
   std::vector<std::bitset<256>> leads(count_);
   for (char32_t c = 0; c < 0x800; ++c) leads[of(c)].set(c < 0x80 ? c : 0xc0 | (c >> 6));
-  std::vector<std::bitset<256>> of_block(blocks_.size() >> kShift);  // The lead bytes of the places that use it.
+  std::vector<std::bitset<256>> of_block(blocks_.size() >> kShift);  // The lead bytes of the characters that use it.
   for (char32_t block = 0x800 >> kShift; block < kBlockCount; ++block) {
     const char32_t c = block << kShift;
     of_block[index_[block]].set(c < 0x10000 ? 0xe0 | (c >> 12) : 0xf0 | (c >> 18));

@@ -9,10 +9,10 @@
 namespace tandem {
 namespace {
 
-// A hostile trie could match without end. Honest runs have some ten bytes.
+// A hostile trie could match forever. Genuine runs have about ten bytes.
 constexpr size_t kMaxRun = 256;
 
-// A unit of the double array: the label of the edge to it, whether a value hangs below, and where its children are.
+// A unit of the double array: the label of the edge to it, whether it has a value, and where its children are.
 constexpr uint32_t label_of(uint32_t unit) { return unit & 0x800000ffu; }
 constexpr bool has_leaf(uint32_t unit) { return (unit & 0x100u) != 0; }
 constexpr uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & 0x200u) >> 6); }

@@ -1,7 +1,7 @@
 // sentencepiece's "precompiled_charsmap": a trie from characters, or short runs of them, to what replaces them.
 //
 // Little-endian: u32 size of the trie in bytes; the trie, a double array of u32 units as darts-clone writes it; then
-// the replacements, each ended by a NUL, which the trie's values are offsets into.
+// the replacements, NUL-terminated; the trie's values are offsets into them.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class CharsMap {
  public:
   // Any bytes are safe.
   static Result<CharsMap> create(std::string_view bytes);
-  // At each position, the longest run in the trie is replaced; other characters stay. Stops after more than `limit`
-  // bytes of output.
+  // At each position, replaces the longest run that is in the trie; other characters stay. Stops once the output
+  // exceeds `limit` bytes.
   std::string apply(std::string_view text, size_t limit) const;
 
  private:

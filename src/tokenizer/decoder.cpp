@@ -13,12 +13,12 @@ namespace tandem {
 namespace {
 
 constexpr size_t kMaxContentBytes = 4096;
-// What is stripped from the end of a stream waits, and is looked at again with each token.
+// Text that may be stripped from the end of a stream is held, and examined again with each token.
 constexpr size_t kMaxStrippedBytes = 4096;
-// Besides what its bytes allow. A stream has a call for each token.
+// In addition to what its bytes allow. A stream makes a call for each token.
 constexpr uint64_t kWorkPerToken = 1 << 14;
 
-// Takes the whole characters off `bytes`; what can never become one is U+FFFD.
+// Removes the whole characters from `bytes`; bytes that can never become one yield U+FFFD.
 std::string take_characters(std::string& bytes) {
   std::string text;
   size_t at = 0;
@@ -36,7 +36,7 @@ std::string take_characters(std::string& bytes) {
   return text;
 }
 
-// The length of the longest end of `text` that `pattern` goes on from, but is not all of.
+// The length of the longest suffix of `text` that is a proper prefix of `pattern`.
 size_t begun_pattern(std::string_view text, std::string_view pattern) {
   size_t length = std::min(text.size(), pattern.size() - 1);
   while (length > 0 && text.substr(text.size() - length) != pattern.substr(0, length)) --length;
@@ -199,7 +199,7 @@ void DecodeStream::give_part(size_t index, std::string_view part) {
         break;
       }
       [[fallthrough]];
-    default: states_[index].held.append(part);  // Only the whole token says what becomes of it.
+    default: states_[index].held.append(part);  // The result depends on the whole token.
   }
 }
 
@@ -258,7 +258,7 @@ void DecodeStream::strip_part(size_t index, std::string_view part) {
       state.started = true;
     }
   }
-  // What could be stripped at the end waits for what follows.
+  // Hold what might be stripped at the end until more text follows.
   state.held.append(part);
   const size_t kept = state.held.size() - strip_token(state.held, content, 0, step.options >> 16).size();
   const std::string ready = state.held.substr(0, state.held.size() - kept);

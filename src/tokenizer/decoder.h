@@ -1,4 +1,4 @@
-// Tokens back to text, step by step, as they come. Decoding at once is the same as decoding in a stream.
+// Tokens back to text, one at a time as they arrive. Decoding all at once gives the same text as decoding a stream.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,10 @@
 
 namespace tandem {
 
-// The compiled steps. Immutable and shared by threads; each stream has a DecodeStream of its own.
+// The compiled steps. Immutable and shared by threads; each stream has its own DecodeStream.
 class Decoder {
  public:
-  // With `tokens_are_bytes`, the tokens have only to be put together (a byte-level tokenizer, compiled).
+  // With `tokens_are_bytes`, the tokens only need to be concatenated (a byte-level tokenizer, compiled).
   static Result<Decoder> create(std::span<const DecoderStep> steps, bool tokens_are_bytes);
 
  private:
@@ -28,7 +28,7 @@ class Decoder {
     std::string pattern;
     std::string content;
     std::optional<Regex> regex;
-    bool fused = false;  // What comes here is one token, in parts.
+    bool fused = false;  // The input is one token, in parts.
   };
   std::vector<Step> steps_;
   bool spaces_between_ = false;
@@ -40,7 +40,7 @@ class DecodeStream {
   explicit DecodeStream(const Decoder& decoder) : decoder_(&decoder), states_(decoder.steps_.size()) {}
 
   // Consumes the next token and returns the text that is now certain, in whole characters. Text that a later token can
-  // still change is held back: an unfinished character, a run of bytes, what looks like the start of a pattern.
+  // still change is held back: an unfinished character, a run of bytes, a possible start of a pattern.
   std::string push(std::string_view token);
   // The rest of the text. The stream can then be used again.
   std::string flush();
@@ -49,7 +49,7 @@ class DecodeStream {
   struct State {
     std::string held;
     size_t count = 0;      // Tokens seen, or characters stripped.
-    bool started = false;  // Strip: the start of the text is done with.
+    bool started = false;  // Strip: past the start of the text.
   };
   using Step = Decoder::Step;
 
@@ -67,8 +67,8 @@ class DecodeStream {
   std::vector<State> states_;
   size_t token_count_ = 0;
   std::string pending_;  // May end with an unfinished character.
-  // Of one call. When it is spent (steps that make a text longer and longer, patterns that take too long), the rest of
-  // the call's text passes as it is: decoding has no way to fail.
+  // For one call. When it is spent (steps that keep making a text longer, patterns that take too long), the rest of the
+  // call's text passes unchanged: decoding cannot fail.
   WorkBudget budget_{0};
 };
 

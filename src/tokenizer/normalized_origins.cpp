@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// A text cut wherever its origin changes, the template's parts included.
+// A text split wherever its origin changes, including the template's parts.
 std::vector<OriginSpan> cut(size_t size, std::span<const OriginSpan> origins) {
   std::vector<OriginSpan> parts;
   size_t done = 0;
@@ -21,7 +21,7 @@ std::vector<OriginSpan> cut(size_t size, std::span<const OriginSpan> origins) {
   return parts;
 }
 
-// Each part normalized alone, if that gives the same text: then nobody's words changed those of others.
+// Each part normalized alone, if that gives the same text: then no part changed another.
 std::optional<std::vector<OriginSpan>> part_by_part(const Normalizer& normalizer, std::string_view text,
                                                     const std::vector<OriginSpan>& parts, std::string_view normalized,
                                                     WorkBudget& budget) {
@@ -39,8 +39,8 @@ std::optional<std::vector<OriginSpan>> part_by_part(const Normalizer& normalizer
   return spans;
 }
 
-// Moves the cuts to before the last ASCII character in front of them, together with which marks would compose. Nothing
-// composes with what is before an ASCII character.
+// Moves each cut to before the last ASCII character that precedes it, because marks could compose with that character.
+// Nothing composes across the start of an ASCII character.
 std::vector<OriginSpan> widened(std::string_view text, const std::vector<OriginSpan>& parts) {
   std::vector<OriginSpan> wide;
   size_t scanned = 0, last_ascii = 0;

@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// `normalized` is the result of `normalizer` for `text`, whose parts have these origins. Where the origin of something
-// is ambiguous, it is the strictest of them all.
+// `normalized` is the result of `normalizer` for `text`, whose parts have these origins. An ambiguous origin becomes
+// the strictest of them all.
 std::vector<OriginSpan> normalized_origins(const Normalizer& normalizer, std::string_view text,
                                            std::span<const OriginSpan> origins, std::string_view normalized,
                                            WorkBudget& budget);

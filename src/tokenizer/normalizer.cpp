@@ -113,7 +113,7 @@ Result<Normalizer> Normalizer::create(std::span<const NormalizerStep> steps) {
 Result<std::string> Normalizer::normalize(std::string_view text, WorkBudget& budget) const {
   std::string result(text);
   for (const Step& step : steps_) {
-    // What a step reads and writes counts, and each has to stay within what can be kept.
+    // Both a step's input and its output are charged, and each must stay within the size limit.
     const size_t limit = budget.left() / WorkBudget::kWorkPerKeptByte;
     if (!budget.spend(result.size())) return too_long();
     TANDEM_TRY(apply(step, result, limit, budget));

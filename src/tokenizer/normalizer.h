@@ -25,9 +25,9 @@ class Normalizer {
   bool empty() const { return steps_.empty(); }
   // The normalized form of valid UTF-8. Fails when a pattern exceeds its budget, or when the text grows too large.
   Result<std::string> normalize(std::string_view text, WorkBudget& budget) const;
-  // The same, but the text itself if it is seen at once that nothing would change; else the form is put into `kept`.
+  // The same, but returns the text itself if a quick check shows that nothing would change; else writes to `kept`.
   Result<std::string_view> normalize(std::string_view text, std::deque<std::string>& kept, WorkBudget& budget) const;
-  // The form of a part of a text: what steps do at the text's beginning and end is done in its first and last part.
+  // The form of a part of a text: steps that act on the text's beginning or end act only on its first or last part.
   Result<std::string> normalize_part(std::string_view text, bool is_first, bool is_last, WorkBudget& budget) const;
 
  private:
@@ -46,7 +46,7 @@ class Normalizer {
   bool only_nfc_ = true;
 };
 
-// `text` with all that `regex` matches replaced. Fails if that would have more than `limit` bytes.
+// `text` with all matches of `regex` replaced. Fails if the result would exceed `limit` bytes.
 Result<std::string> replace_matches(const Regex& regex, std::string_view text, std::string_view content, size_t limit,
                                     WorkBudget& budget);
 std::string replace_literal(std::string_view text, std::string_view pattern, std::string_view content);

@@ -51,7 +51,7 @@ Result<PreTokenizer> PreTokenizer::create(std::span<const PreTokenizerStep> step
     if (step.kind == PreTokenizerKind::kSplitRegex) {
       const bool matches = compiled.invert ? compiled.behavior == SplitBehavior::kRemoved
                                            : compiled.behavior == SplitBehavior::kIsolated;
-      // The known patterns match all of a text, so that both ways of splitting give the matches.
+      // The known patterns match the entire text, so both ways of splitting give the matches.
       if (matches && !step.is_compiled) compiled.known = find_known_pattern(step.pattern);
       if (!compiled.known) {
         TANDEM_ASSIGN(compiled.regex, load_step_regex(step.pattern, step.is_compiled));
@@ -95,7 +95,7 @@ Result<const std::vector<std::string_view>*> PreTokenizerRun::split(std::string_
       TANDEM_TRY(split_piece(step, word, is_first));
       is_first = false;
     }
-    // What was at the start still is, unless it was cut off. A changed copy (a prefix, other letters) is in `kept_`.
+    // What was at the start still is, unless it was removed. A changed copy (a prefix, other letters) is in `kept_`.
     if (at_start && !words_.empty() && !next_.empty()) {
       const bool cut = next_[0].data() > words_[0].data() && next_[0].data() < words_[0].data() + words_[0].size();
       at_start = !cut;
@@ -158,7 +158,7 @@ void PreTokenizerRun::find_characters(std::string_view text, IsMatch&& is_match)
   if (done < text.size()) pieces_.push_back({done, text.size(), false});
 }
 
-// \w+|[^\w\s]+ are what is kept.
+// Keeps the matches of \w+|[^\w\s]+.
 void PreTokenizerRun::find_words(std::string_view text) {
   enum { kSpace, kWord, kSign } run = kSpace;
   for (size_t at = 0; at < text.size();) {
@@ -203,7 +203,7 @@ void PreTokenizerRun::emit(SplitBehavior behavior, std::string_view text) {
   const auto add = [&](size_t begin, size_t end) {
     if (begin < end) next_.push_back(text.substr(begin, end - begin));
   };
-  // Pieces that belong together are next to each other, so a run of them is one span of the text.
+  // Pieces that belong together are adjacent, so a run of them is one span of the text.
   size_t i = 0;
   switch (behavior) {
     case SplitBehavior::kIsolated:

@@ -16,10 +16,10 @@
 
 namespace tandem {
 
-// The compiled steps. Immutable; each call to the tokenizer has a PreTokenizerRun of its own.
+// The compiled steps. Immutable; each call to the tokenizer has its own PreTokenizerRun.
 class PreTokenizer {
  public:
-  // Regular expressions are compiled ones, or in files from before those were, of the known patterns.
+  // Regular expressions are compiled; in files from before compilation they must be among the known patterns.
   static Result<PreTokenizer> create(std::span<const PreTokenizerStep> steps);
 
  private:
@@ -43,9 +43,9 @@ class PreTokenizerRun {
   // Both must outlive it.
   PreTokenizerRun(const PreTokenizer& pre_tokenizer, WorkBudget& budget);
 
-  // The words of `text` (valid UTF-8). They point into `text` or into strings that this object keeps as long as it
-  // lives; the list itself is good until the next call. `at_start` says that the text is the beginning of what the
-  // user gave, which matters to Metaspace's scheme "first".
+  // The words of `text` (valid UTF-8). They point into `text` or into strings that live as long as this object; the
+  // list itself is valid until the next call. `at_start` says that `text` begins the caller's input, which matters to
+  // Metaspace's scheme "first".
   Result<const std::vector<std::string_view>*> split(std::string_view text, bool at_start);
 
  private:
@@ -72,7 +72,7 @@ class PreTokenizerRun {
   std::vector<std::string_view> words_;
   std::vector<std::string_view> next_;
   std::vector<Piece> pieces_;
-  std::deque<std::string> kept_;  // Words that are not in the text as they are.
+  std::deque<std::string> kept_;  // Words that do not occur in the text literally.
 };
 
 }  // namespace tandem

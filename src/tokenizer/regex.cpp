@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// How many bytes the automaton may look at per byte of a text. Real patterns look at one or two.
+// How many bytes the automaton may read per byte of a text. Real patterns read one or two.
 constexpr uint64_t kDfaStepsPerByte = 16;
 constexpr uint64_t kDfaSteps = 4096;
 
@@ -30,7 +30,7 @@ struct RegexMatcher::State {
   bool has_dfa;
   std::string_view text;
   WorkBudget* budget = nullptr;
-  uint64_t dfa_left = 0;           // While it is not zero the automaton is used.
+  uint64_t dfa_left = 0;           // The automaton is used until this is zero.
   size_t from = 0;                 // Where the next search begins.
   std::optional<size_t> last_end;  // Of the last match.
 
@@ -169,7 +169,7 @@ Result<std::optional<RegexMatch>> RegexMatcher::next() {
   return std::optional<RegexMatch>();
 }
 
-// The words of a text up to where its automaton has no match, or has used up its steps. Where it stopped.
+// Appends the words of a text until its automaton finds no match or runs out of steps. Returns where it stopped.
 size_t RegexMatcher::State::split_by_dfa(std::vector<std::string_view>& words) {
   const RegexDfa& dfa = code->program.dfa;
   const CharClasses& classes = code->program.classes;

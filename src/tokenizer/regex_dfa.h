@@ -1,9 +1,9 @@
-// A deterministic automaton over the classes of a pattern's characters, made ahead of time.
+// A deterministic automaton over the classes of a pattern's characters, built ahead of time.
 //
 // It finds the match that trying alternatives in order would find: a state is an ordered list of the instructions that
-// a match may be at. Conditions on the previous and the next character are part of the transitions:
-// each is taken when the class of the next character is known (or that the text ends), and says whether a match ends
-// before that character.
+// a match may be at. Conditions on the previous and the next character are part of the transitions: each is taken once
+// the class of the next character (or the end of the text) is known, and says whether a match ends before that
+// character.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace tandem {
 
 class RegexDfa {
  public:
-  // A transition in a file: the next state, and this bit if a match ends before the character. State 0 has no way on.
+  // A transition in a file: the next state, and this bit if a match ends before the character. State 0 is a dead end.
   static constexpr uint16_t kEndsMatch = 0x8000;
 
   RegexDfa() = default;
-  // `table` has a row per state: a transition for each class, and one for the end of the text. `starts` has the state
-  // that a match begins in; either one, or one by the class of the character before and one for the text's beginning.
+  // `table` has a row per state: a transition for each class, and one for the end of the text. `starts` has the states
+  // in which a match begins: a single one, or one per class of the previous character and one for the text's beginning.
   RegexDfa(const std::vector<uint16_t>& table, const std::vector<uint16_t>& starts, uint32_t class_count)
       : stride_(class_count + 1) {
     const auto expanded = [&](uint16_t transition) {
@@ -37,7 +37,7 @@ class RegexDfa {
   bool empty() const { return table_.empty(); }
 
   static constexpr size_t kNoMatch = SIZE_MAX;
-  // The end of the match that begins at `begin`, or kNoMatch. Adds the bytes that it looked at to `work`.
+  // The end of the match that begins at `begin`, or kNoMatch. Adds the number of bytes read to `work`.
   size_t match(const CharClasses& classes, std::string_view text, size_t begin, uint64_t& work) const;
 
  private:
@@ -76,7 +76,7 @@ inline size_t RegexDfa::match(const CharClasses& classes, std::string_view text,
     if ((next & 1) != 0) end = at;
     at += length;
     if (next == current) {
-      // A run, as of letters: a processor guesses right that it goes on, and no look-up waits for the one before.
+      // A run, such as letters: the branch predictor expects it to continue, and no look-up waits for the previous one.
       const uint32_t* const row = table + (current >> 1);
       const size_t from = at;
       while (at < size && static_cast<uint8_t>(text[at]) < 0x80 &&

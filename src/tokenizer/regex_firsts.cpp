@@ -1,4 +1,4 @@
-// What a match may begin with at each choice of a program, so that choices which lead nowhere are not tried.
+// What a match may begin with at each choice of a program, so that choices that must fail are not tried.
 #include "tokenizer/regex_program.h"
 
 namespace tandem {
@@ -6,7 +6,7 @@ namespace {
 
 using Op = RegexInstruction::Op;
 
-constexpr size_t kMaxLookahead = 64;  // Instructions that are looked at for the bytes that can begin a match.
+constexpr size_t kMaxLookahead = 64;  // Instructions examined for the bytes that can begin a match.
 
 class FirstByteFinder {
  public:
@@ -47,7 +47,7 @@ class FirstByteFinder {
     }
   }
 
-  // From the last to the first, so that a split knows where the one behind it leads.
+  // From the last to the first, so that a split knows where the one after it leads.
   void add_branches() {
     for (uint32_t at = here(); at-- > 0;) {
       RegexInstruction& split = program_.code[at];
@@ -71,7 +71,7 @@ class FirstByteFinder {
     return static_cast<uint32_t>(program_.firsts.size()) - 1;
   }
 
-  // What a match that goes on at `at` may begin with; all bits if that is not easily known.
+  // What a match that continues at `at` may begin with; all bits if that is not easily known.
   FirstBytes first_bytes(uint32_t at) const {
     FirstBytes bytes;
     std::vector<uint32_t> waiting = {at};
@@ -90,7 +90,7 @@ class FirstByteFinder {
           waiting.push_back(i.x);
           waiting.push_back(i.y);
           break;
-        case Op::kLook:  // A condition only takes away.
+        case Op::kLook:  // A condition only excludes matches.
         case Op::kJump: waiting.push_back(i.x); break;
         case Op::kAssert:
         case Op::kEnterLoop:

@@ -1,4 +1,4 @@
-// How compiled regular expressions are laid out in a tokenizer file, for those who write and read them.
+// The layout of compiled regular expressions in a tokenizer file, for the writer and the reader.
 //
 // Little-endian, without padding:
 //   u32 × 9       kRegexFormat, then the numbers of: bytes of the pattern, ranges, classes, sets, instructions, slots,

@@ -156,7 +156,7 @@ void RegexMachine::set_succeeded(const Run& run) {
   }
 }
 
-// What is remembered of going on from here; kGoOn: nothing.
+// What is remembered about continuing from here; kGoOn: nothing.
 RegexMachine::Step RegexMachine::known(const Run& run, uint32_t at, size_t position) const {
   if (failed_[cell(at, position)]) return Step::kFail;
   return run.is_condition && succeeded_[cell(at, position)] ? Step::kMatch : Step::kGoOn;
@@ -181,7 +181,7 @@ RegexMachine::Step RegexMachine::split(const Run& run, uint32_t& at, size_t posi
   return Step::kGoOn;
 }
 
-// Takes as many as it may, or as few. How it can be changed later goes into a frame.
+// Consumes as many characters as allowed, or as few. A frame records the alternatives.
 template <bool kCareful>
 RegexMachine::Step RegexMachine::repeat(const Run& run, uint32_t at, size_t& position) {
   const RegexInstruction& i = program_.code[at];
@@ -189,7 +189,7 @@ RegexMachine::Step RegexMachine::repeat(const Run& run, uint32_t at, size_t& pos
   const bool is_lazy = i.mode == RepeatMode::kLazy;
   const bool is_possessive = i.mode == RepeatMode::kPossessive;
   const size_t begin = position;
-  // Without an upper bound, the continuation depends on the position alone, once the minimum has been taken.
+  // Without an upper bound, the continuation depends on the position alone, once the minimum has been consumed.
   const bool remembers = kCareful && is_remembered(at);
   if (kCareful && !remembers) {
     if (const Step step = known(run, at, begin); step != Step::kGoOn) return step;
@@ -214,7 +214,7 @@ RegexMachine::Step RegexMachine::repeat(const Run& run, uint32_t at, size_t& pos
     step = Step::kGoOn;
   }
   bool gives_back = !is_possessive && position > low && !i.ends_match;
-  // "X?": the only other way is seen at once.
+  // "X?": the only alternative is known at once.
   if (gives_back && i.max == 1) gives_back = program_.firsts[i.first_x][next_bit(low)];
   const bool needs_frame = remembers || is_lazy || gives_back;
   if (!needs_frame) return step;
@@ -240,7 +240,7 @@ RegexMachine::Step RegexMachine::take_one_more(const Run& run, Frame& frame, siz
   return step;
 }
 
-// Undoes choices until there is one that can be made differently.
+// Undoes choices until one has an alternative.
 template <bool kCareful>
 RegexMachine::Step RegexMachine::go_back(const Run& run, uint32_t& at, size_t& position) {
   while (frames_.size() > run.base) {

@@ -30,24 +30,24 @@ class RegexMachine {
  private:
   enum class Step : uint8_t { kGoOn, kFail, kMatch, kOutOfSteps };
   enum class Undo : uint8_t {
-    kGoTo,        // Go on at another instruction.
+    kGoTo,        // Continue at another instruction.
     kGreedy,      // Give one back.
     kLazy,        // Take one more.
     kSlot,        // Restore a slot.
     kFailed,      // Remember that it failed from here.
-    kPossessive,  // The same of all positions of a repeat.
+    kPossessive,  // The same for all positions of a repeat.
   };
   struct Frame {
     Undo undo;
     uint32_t at;    // An instruction, or a slot.
-    size_t low;     // Repeats: where the fewest end.
+    size_t low;     // Repeats: where the shortest match ends.
     size_t high;    // The position; repeats: where it ends now; kSlot: what was there.
     uint32_t left;  // kLazy: how many more it may take.
   };
   // A match in progress: of the pattern, of a condition or of an atomic group.
   struct Run {
     size_t base;        // Of its frames.
-    bool is_condition;  // Only whether it matches is asked.
+    bool is_condition;  // Only whether it matches is needed.
   };
 
   Step match_once(size_t begin, size_t& end);

@@ -1,4 +1,4 @@
-// A compiled regular expression, as tokenizer files hold it and the matcher runs it. Only regex*.cpp use it.
+// A compiled regular expression, as stored in tokenizer files and run by the matcher. Only regex*.cpp use it.
 #pragma once
 
 #include <array>
@@ -23,11 +23,11 @@ struct RegexInstruction {
   enum class Op : uint8_t {
     kSet = 0,        // One character of the set.
     kRepeat = 1,     // `min` to `max` of them.
-    kSplit = 2,      // Goes on at `x`, and at `y` if that fails.
+    kSplit = 2,      // Continues at `x`, and at `y` if that fails.
     kJump = 3,       // To `x`.
     kAssert = 4,     // `assertion`.
-    kLook = 5,       // Runs what follows, up to its kAccept, as a condition; then goes on at `x`.
-    kAtomic = 6,     // The same, but takes what it matched.
+    kLook = 5,       // Runs what follows, up to its kAccept, as a condition; then continues at `x`.
+    kAtomic = 6,     // The same, but consumes what it matched.
     kEnterLoop = 7,  // Remembers in slot `x` where a round of a loop began.
     kNextRound = 8,  // Back to `y`, unless the round of slot `x` matched nothing.
     kAccept = 9,
@@ -42,12 +42,12 @@ struct RegexInstruction {
   uint32_t max = 0;
   uint32_t x = 0;
   uint32_t y = 0;
-  // What follows is worked out by find_first_bytes().
+  // The members below are computed by find_first_bytes().
   // kSplit: what may begin at x and at y; kRepeat: what may follow. Indices into `firsts`.
   uint32_t first_x = 0;
   uint32_t first_y = 0;
   uint32_t branches = 0;    // kSplit: index into `branches`.
-  bool ends_match = false;  // kRepeat: only the end of the pattern follows, so that nothing is ever given back.
+  bool ends_match = false;  // kRepeat: only the end of the pattern follows, so nothing is ever given back.
 };
 
 // A set of characters by their classes.
@@ -71,16 +71,16 @@ struct RegexProgram {
   std::vector<uint16_t> dfa_starts;
   RegexDfa dfa;
 
-  // Worked out by find_first_bytes().
+  // Computed by find_first_bytes().
   std::vector<FirstBytes> firsts;
   std::vector<Branches> branches;
   FirstBytes begins;         // Of the whole pattern.
   bool can_be_empty = true;  // Then `begins` has all bits.
 };
 
-// No program is larger: a compiled one, or one of a file.
+// The limit for compiled programs and for those read from a file.
 inline constexpr size_t kMaxRegexInstructions = 8192;
-inline constexpr size_t kMaxRegexNesting = 80;  // Of conditions and atomic groups in each other.
+inline constexpr size_t kMaxRegexNesting = 80;  // Of conditions and atomic groups.
 inline constexpr uint32_t kMaxLookbehind = 255;
 
 // For messages: its beginning if it is long.

@@ -115,7 +115,7 @@ class RegexReader {
                                           [&](const RegexInstruction& i) { return check_operands(i); });
   }
 
-  // What a condition or an atomic group runs lies behind it, up to `x`, and ends with kAccept. No way leads in or out.
+  // The body of a condition or an atomic group follows it, up to `x`, and ends with kAccept. Nothing jumps in or out.
   bool check_regions() {
     const auto count = static_cast<uint32_t>(program_.code.size());
     std::vector<uint32_t> ends = {count};  // Of the regions around an instruction.

@@ -27,7 +27,7 @@ constexpr std::array<uint8_t, 128> make_ascii_classes() {
 
 constexpr std::array<uint8_t, 128> kAsciiClasses = make_ascii_classes();
 
-// What [^\s\p{L}\p{N}] leaves out.
+// What [^\s\p{L}\p{N}] excludes.
 constexpr unsigned kNotSign = kClassLetter | kClassNumber | kClassWhiteSpace;
 // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and [\p{Ll}\p{Lm}\p{Lo}\p{M}].
 constexpr unsigned kCapitals = kClassUpper | kClassOtherLetter | kClassMark;
@@ -45,8 +45,8 @@ class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
 
-  // Where the word that begins at `at` ends. Each follows the alternatives of its pattern in their order; what an
-  // expression would find by stepping back is worked out directly.
+  // Where the word that begins at `at` ends. Each follows the alternatives of its pattern in order; what an expression
+  // would find by backtracking is computed directly.
   size_t gpt2(size_t at) const {
     if (text_[at] == '\'') {
       if (const size_t length = contraction<false>(at); length > 0) return at + length;
@@ -160,7 +160,7 @@ class Scanner {
 
   // "[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+" and a contraction; 0 if it does not match.
   size_t small_word(size_t at) const {
-    size_t last_small = 0;  // The end of the last character of the first class that is in the second, too.
+    size_t last_small = 0;  // The end of the last character of the first class that is also in the second.
     size_t i = at;
     while (true) {
       const Character next = character(i);
@@ -180,7 +180,7 @@ class Scanner {
     return run_without(at + first.length + (space ? second.length : 0), kNotSign);
   }
 
-  // Behind the first digit of "\p{N}{1,kDigits}".
+  // After the first digit of "\p{N}{1,kDigits}".
   template <size_t kDigits>
   size_t number(size_t at) const {
     for (size_t i = 1; i < kDigits; ++i) {

@@ -1,5 +1,5 @@
-// The patterns that most byte-level tokenizers split by, written out by hand: several times as fast as the regular
-// expression, and the same words. A pattern is known by its exact text; all others are run as expressions.
+// The patterns that most byte-level tokenizers split by, written by hand: several times as fast as the regular
+// expression, with the same words. A pattern is recognised by its exact text; all others run as expressions.
 #pragma once
 
 #include <optional>

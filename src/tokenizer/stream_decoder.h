@@ -1,4 +1,4 @@
-// Decodes tokens as they are generated: whole characters only, and in sum the same text as Tokenizer::decode().
+// Decodes tokens as they are generated: whole characters only, and in total the same text as Tokenizer::decode().
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class StreamDecoder {
       : tokenizer_(std::move(tokenizer)), skip_special_(skip_special), stream_(tokenizer_.decoder()) {}
 
   // The text that this token completes; empty while a character lacks bytes. Bytes that can no longer become a
-  // character come out as U+FFFD. Tokenizers with byte fallback give a run of bytes when it has ended.
+  // character yield U+FFFD. Tokenizers with byte fallback emit a run of bytes once it has ended.
   std::string push(int32_t id) {
     const std::optional<std::string_view> token = tokenizer_.decoded_token(id, skip_special_);
     return token ? stream_.push(*token) : std::string();

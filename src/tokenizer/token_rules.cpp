@@ -13,13 +13,13 @@ bool is_letter_or_digit(char c) {
 
 bool is_ascii_punctuation(char c) { return c > ' ' && c < 0x7f && !is_letter_or_digit(c); }
 
-// Templates put such tokens together from parts: '<|' + role + '|>'.
+// Templates concatenate such tokens from parts: '<|' + role + '|>'.
 bool is_bracketed(std::string_view text) {
   return (text.starts_with("<|") && text.ends_with("|>")) || (text.starts_with("<｜") && text.ends_with("｜>"));
 }
 
-// Looks for many texts in the sources. Where that would take long, all of them count as found: safe, and only for files
-// that nobody makes in earnest.
+// Looks for many texts in the sources. Where that would take long, all of them count as found: this is safe, and no
+// genuine file needs it.
 class SourceSearch {
  public:
   explicit SourceSearch(std::string_view sources) : sources_(sources) {}

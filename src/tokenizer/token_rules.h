@@ -1,4 +1,4 @@
-// Which tokens words may become: not all text that reads like a control token was meant as one.
+// Which tokens a text may become: not all text that reads like a control token was meant as one.
 #pragma once
 
 #include <span>
@@ -29,8 +29,8 @@ class TokenRules {
  public:
   TokenRules(const TokenizerBlob& blob, const ControlTokens* control) : blob_(&blob), control_(control) {}
 
-  // Whether these may not become this token: special ones are the template's alone, other control tokens may also be in
-  // what the model wrote.
+  // Whether text of this origin may not become this token: special tokens are only for the template; the model may also
+  // have written other control tokens.
   bool refuses(uint32_t id, Origin origin) const;
   bool refuses_any(std::span<const int32_t> ids, Origin origin) const;
 
@@ -44,7 +44,7 @@ Origin strictest_origin(std::span<const OriginSpan> spans, size_t begin, size_t 
 // The spans of the bytes [begin, end), counted from `begin`.
 std::vector<OriginSpan> clip_origins(std::span<const OriginSpan> spans, size_t begin, size_t end);
 
-// What words may not become, for an encoder that looks at single tokens; by default they may become all.
+// Which tokens a word may not become, for an encoder that handles single tokens; by default none is refused.
 struct Refusal {
   const TokenRules* rules = nullptr;
   Origin origin = Origin::kTemplate;

@@ -20,14 +20,14 @@ namespace tandem {
 namespace {
 
 constexpr size_t kMaxTextBytes = 1u << 30;
-// The buffers for a word have some 20 times its size. Only tokenizers without a pre-tokenizer meet long words.
+// The buffers for a word take about 20 times its size. Only tokenizers without a pre-tokenizer see long words.
 constexpr size_t kMaxWordBytes = 64u << 20;
 
-// Remembers where in a call's output the ids of a word are, so that a word that comes again costs a copy.
+// Remembers where in a call's output the ids of a word are, so that a repeated word costs only a copy.
 class WordCache {
  public:
   explicit WordCache(size_t text_bytes) {
-    // In short texts too few words come twice to be worth a table.
+    // In short texts, too few words repeat to be worth a table.
     if (text_bytes < 256) return;
     size_t slots = 64;
     while (slots < 4096 && slots * 16 < text_bytes) slots *= 2;
@@ -70,7 +70,7 @@ class WordCache {
 }  // namespace
 
 struct Tokenizer::Impl {
-  std::vector<uint8_t> owned;  // Empty if the blob belongs to somebody else.
+  std::vector<uint8_t> owned;  // Empty if the tokenizer does not own the blob.
   TokenizerBlob blob;
   AddedTokenMatcher raw;
   AddedTokenMatcher normal;
@@ -95,7 +95,7 @@ class WordEncoder {
     }
   }
 
-  // Words from here on are of a section whose strictest origin this is.
+  // The words that follow belong to a section with this strictest origin.
   void start_section(Origin origin) {
     origin_ = origin;
     std::optional<WordCache>& cache = caches_[static_cast<size_t>(origin)];
@@ -113,7 +113,7 @@ class WordEncoder {
     }
     const size_t begin = ids.size();
     TANDEM_TRY(encode_word(word, {}, ids));
-    // Only words that would become such a token are encoded in another way than usual.
+    // Only words that would become such a token are encoded differently.
     if (origin_ != Origin::kTemplate && rules_.refuses_any(std::span(ids).subspan(begin), origin_)) {
       ids.resize(begin);
       TANDEM_TRY(encode_word(word, {&rules_, origin_}, ids));
@@ -174,7 +174,7 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, const Enco
   if (is_valid_utf8(text)) return encode_valid(text, options);
   std::string repaired;
   append_utf8_lossy(repaired, text);
-  // Where the parts are now is not worth keeping track of: templates write valid text.
+  // Tracking where the parts have moved is not worthwhile: templates write valid text.
   const OriginSpan all{0, repaired.size(), strictest_origin(options.origins, 0, text.size())};
   EncodeOptions strict = options;
   if (!options.origins.empty()) strict.origins = {&all, 1};

@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "compiled tokenizers a
 namespace {
 
 constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15u;  // 2^64 over the golden ratio, odd.
-// Bounds the cost of a look-up in a hostile table. Honest ones stay near 30.
+// Bounds the cost of a look-up in a hostile table. Genuine ones stay near 30.
 constexpr uint32_t kMaxProbe = 256;
 constexpr size_t kMaxSmallRecords = 1 << 16;
 constexpr size_t kMaxAddedBytes = 1024;
@@ -146,7 +146,7 @@ Status TokenizerBlob::read_small_sections() {
 }
 
 Status TokenizerBlob::check_steps(Section section, uint32_t last_kind) const {
-  // A pre-tokenizer of a file can be several steps here.
+  // One pre-tokenizer in a file can be several steps here.
   const size_t bytes = step_bytes(section);
   if (sections_[section].size > 4 * kMaxTokenizerSteps * bytes) {
     return corrupt("a list of the compiled tokenizer is too long");
@@ -174,10 +174,10 @@ Status TokenizerBlob::check_added(bool normalized) const {
         load(record + 4) > kMaxAddedBytes || load(record + 8) >= vocab_size_) {
       return corrupt("an added token of the compiled tokenizer is damaged");
     }
-    // The search for the longest match goes by this order.
+    // The search for the longest match relies on this order.
     const std::string_view content = added_token(normalized, i).content;
     if (i > 0 && !(previous < content)) return corrupt("the compiled tokenizer's added tokens are not sorted");
-    // Texts are cut at added tokens: one that is part of a character would leave the other part behind.
+    // Texts are split at added tokens: one that is part of a character would leave the other part behind.
     if (!is_valid_utf8(content)) return corrupt("an added token of the compiled tokenizer is not valid UTF-8");
     previous = content;
   }

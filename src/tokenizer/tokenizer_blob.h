@@ -1,31 +1,31 @@
-// The compiled form of a tokenizer: one flat run of bytes that is used where it lies, mapped from an artifact.
+// The compiled form of a tokenizer: one flat range of bytes that is used in place, mapped from an artifact.
 //
 // Little-endian, version 3. A header of fixed size names the sections (byte offset and byte count, from the start of
 // the blob, each 8-aligned); the sections are arrays of fixed-size records:
 //   pool          the bytes of all strings
 //   tokens        per id: {u32 offset, u32 length (24 bits) and TokenFlag (8 bits)} into the pool
-//   token_slots   u32 ids, kNoToken if empty; a power of two many; open addressing with linear probing by
+//   token_slots   u32 ids, kNoToken if empty; their number is a power of two; open addressing with linear probing by
 //                 hash_bytes(bytes, seed + (verbatim ? 1 : 0)), at most `token_probe` slots from home
 //   merge_slots   {u32 left, u32 right, u32 rank, u32 merged}; empty if rank is kNoToken; the same by hash_pair
 //   byte_ids      256 × u32: the token that is this one byte (kByteLevel), or <0xNN> (kByteFallback), or kNoToken
-//   added_raw     {u32 offset, u32 length, u32 id, u32 AddedFlag}, sorted by bytes: matched in the text as it comes
+//   added_raw     {u32 offset, u32 length, u32 id, u32 AddedFlag}, sorted by bytes: matched in the unnormalized text
 //   added_normal  the same, matched in normalized text
 //   normalizers   {u32 kind, u32 options, u32 offset and u32 length of the pattern, the same of the content}; the
 //                 pattern of a regular expression is in its compiled form (regex_format.h)
 //   steps         the same: the pre-tokenizers
 //   prefix, suffix  u32 ids
 //   decoders      as normalizers
-//   decode_as     {u32 id, u32 offset, u32 length, u32 zero}, sorted by id: tokens that decode to something else than
-//                 they are called (kTokenDecodesAs)
+//   decode_as     {u32 id, u32 offset, u32 length, u32 zero}, sorted by id: tokens that decode to something other than
+//                 their name (kTokenDecodesAs)
 //   scores        f64 per id; Unigram only
 //   trie          {u32 first child, u32 id or kNoToken, u32 label (8 bits) and number of children (9 bits)}; the
 //                 root is the first; the children of a node are next to each other, sorted by label; Unigram only
 // Older versions are read too. Version 2 has regular expressions as text: those that most byte-level tokenizers split
-// by are known (split_patterns.h), others are refused. Version 1, which files of the first release have, ends besides
-// after the suffix, its normalizers are only {u32 kind}, its steps have no content, and it is always kByteLevel. With
-// kByteLevel, tokens are stored as the bytes that they stand for, else as they are written. The bytes of a blob come
-// from a file and may be anything: open() checks the header and the short sections, and every look-up in the long ones
-// checks what it reads, so that loading touches few pages.
+// by are known (split_patterns.h), others are refused. Version 1, from the first release, also ends after the suffix,
+// its normalizers are only {u32 kind}, its steps have no content, and it is always kByteLevel. With kByteLevel, tokens
+// are stored as the bytes that they stand for, else as they are written. The bytes of a blob come from a file and may
+// be anything: open() checks the header and the short sections, and every look-up in the long ones checks what it
+// reads, so that loading touches few pages.
 #pragma once
 
 #include <array>
@@ -45,8 +45,8 @@ enum TokenFlag : uint32_t {
   kTokenPresent = 1,    // The id is in use.
   kTokenModel = 2,      // In the model's vocabulary; encode may produce it.
   kTokenAdded = 4,      // An added token.
-  kTokenSpecial = 8,    // Left out by decode(…, skip_special).
-  kTokenVerbatim = 16,  // kByteLevel: has characters outside of the byte-level alphabet, so it stands for itself.
+  kTokenSpecial = 8,    // Omitted by decode(…, skip_special).
+  kTokenVerbatim = 16,  // kByteLevel: has characters outside the byte-level alphabet, so it stands for itself.
   kTokenDecodesAs = 32  // Its decoded form is in another section.
 };
 
@@ -80,14 +80,14 @@ class TokenizerBlob {
   bool ignore_merges() const { return (flags_ & kIgnoreMerges) != 0; }
   bool fuse_unk() const { return (flags_ & kFuseUnk) != 0; }
   bool has_unk() const { return (flags_ & kHasUnk) != 0; }
-  // Words are bytes, tokens are bytes, and decoding is putting them together.
+  // Words are bytes, tokens are bytes, and decoding concatenates them.
   bool byte_level() const { return (flags_ & kByteLevel) != 0; }
   bool byte_fallback() const { return (flags_ & kByteFallback) != 0; }
   ModelKind model() const { return (flags_ & kUnigram) != 0 ? ModelKind::kUnigram : ModelKind::kBpe; }
   uint32_t unk_id() const { return unk_id_; }
   const std::array<uint32_t, 256>& byte_ids() const { return byte_ids_; }
 
-  // An id that is not in use gives a view without kTokenPresent.
+  // An unused id gives a view without kTokenPresent.
   TokenView token(uint32_t id) const;
   // What decoding writes for a token.
   std::string_view decoded(uint32_t id, const TokenView& token) const;
@@ -183,12 +183,12 @@ class TokenizerBlob {
   }
   static uint64_t hash_pair(uint32_t left, uint32_t right, uint64_t seed);
   const Bytes& added(bool normalized) const { return sections_[normalized ? kAddedNormal : kAddedRaw]; }
-  // Empty if it does not lie inside of the pool.
+  // Empty if it is not inside the pool.
   std::string_view pooled(uint32_t offset, uint32_t length) const;
   TrieNode trie_node(uint64_t index) const;
   template <typename Kind>
   std::vector<TokenizerStep<Kind>> steps(Section section) const;
-  // Of a normalizer's, pre-tokenizer's or decoder's record.
+  // For a record of a normalizer, pre-tokenizer or decoder.
   size_t step_bytes(Section section) const {
     if (version_ > 1) return kStepBytes;
     return section == kNormalizers ? 4 : 16;

@@ -9,8 +9,8 @@
 namespace tandem {
 namespace {
 
-// A binary search among the children of a node. Pieces of real vocabularies have some ten bytes; also where one of some
-// hundred is looked for at every place, the budget suffices.
+// A binary search among the children of a node. Pieces of real vocabularies have about ten bytes; the budget suffices
+// even for matching one of about a hundred at every position.
 constexpr uint64_t kWorkPerTrieStep = 2;
 
 }  // namespace

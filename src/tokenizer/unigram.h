@@ -16,16 +16,16 @@ namespace tandem {
 // The lowest score of the vocabulary, which the score of unknown characters depends on.
 double lowest_score(const TokenizerBlob& blob);
 
-// Has the buffers of one caller.
+// Holds the buffers of one caller.
 class UnigramEncoder {
  public:
-  // `lowest` is lowest_score(blob), which takes a look at all tokens.
+  // `lowest` is lowest_score(blob), which reads all tokens.
   UnigramEncoder(const TokenizerBlob& blob, double lowest, WorkBudget& budget)
       : blob_(blob), budget_(budget), unknown_score_(lowest - 10.0) {}
 
-  // Appends the ids of a word (valid UTF-8). Takes time n times the length of the longest token that begins at each
-  // place, which is charged to the budget. What is refused is encoded as if it were not in the vocabulary, but what is
-  // unknown then still becomes the unknown token, or bytes.
+  // Appends the ids of a word (valid UTF-8). Takes n times the length of the longest token that begins at each
+  // position, which is charged to the budget. Refused tokens are treated as if they were not in the vocabulary; text
+  // that is then unknown still becomes the unknown token, or bytes.
   Status encode(std::string_view word, std::vector<int32_t>& ids, const Refusal& refused = {});
 
  private:

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// Characters that NFC neither changes nor joins with what is before them. Not all, but those of most texts. Sorted.
+// Characters that NFC neither changes nor composes with what precedes them. Not all, but those of most texts. Sorted.
 constexpr CodePointRange kInertInNfc[] = {
     {0x0, 0x2ff},        // Latin.
     {0x388, 0x482},      // Greek, Cyrillic.
@@ -37,7 +37,7 @@ constexpr char32_t kLeads = 19, kVowels = 21, kTails = 28;
 
 // Below 256: the combining class of a character without a decomposition; otherwise 256 plus its offset in the pool.
 constexpr uint32_t kFirstPlace = 256;
-constexpr uint32_t kIsCompatibility = 0x100;  // In the word before a decomposition, beside its length.
+constexpr uint32_t kIsCompatibility = 0x100;  // In the word before a decomposition, with its length.
 
 uint32_t decomposition_of(char32_t c) {
   using namespace unicode_tables;
@@ -47,14 +47,14 @@ uint32_t decomposition_of(char32_t c) {
   return kDecompositionBlocks[first | (c & ((1u << kDecompositionShift) - 1))];
 }
 
-// Of a character that is decomposed as far as the form asks.
+// The combining class of a character that the form does not decompose further.
 uint32_t combining_class(char32_t c) {
   if (c < 0x300) return 0;
   const uint32_t value = decomposition_of(c);
   return value < kFirstPlace ? value : 0;
 }
 
-// The character that two others make, or 0.
+// The composition of two characters, or 0.
 char32_t compose(char32_t first, char32_t second) {
   using namespace unicode_tables;
   if (second < 0x300) return 0;
@@ -114,7 +114,7 @@ class Normalization {
     for (++place; place < end; ++place) {
       char32_t part = *place;
       if (part >= 0xd800 && part < 0xdc00) part = 0x10000 + ((part - 0xd800) << 10) + (*++place - 0xdc00u);
-      decompose(part);  // At most five deep, as the tables have it.
+      decompose(part);  // At most five deep in the tables.
     }
   }
 
@@ -130,7 +130,7 @@ class Normalization {
                      [](char32_t a, char32_t b) { return combining_class(a) < combining_class(b); });
   }
 
-  // A character joins the last starter, unless one between them has the same class or a higher one.
+  // A character composes with the last starter, unless one between them has the same class or a higher one.
   void compose_all() {
     size_t size = 0;
     size_t starter = SIZE_MAX;
@@ -185,7 +185,7 @@ std::string lower_case(std::string_view text) {
     const Utf8Sequence sequence = next_valid_utf8(text.substr(i));
     i += sequence.length;
     if (sequence.code_point == 0x130) {
-      result.append("i\xCC\x87");  // The only one that becomes two: i with a dot above.
+      result.append("i\xCC\x87");  // The only one that becomes two characters: i with a dot above.
     } else {
       append_utf8(result, unicode_tables::map_case(unicode_tables::kLowerCase, sequence.code_point));
     }

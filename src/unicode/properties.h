@@ -1,9 +1,9 @@
-// The few Unicode properties and the normal forms that tokenizers ask for, from tables of our own: ids do not depend on
-// what a distribution has installed.
+// The few Unicode properties and the normal forms that tokenizers need, from our own tables: ids do not depend on what
+// a distribution has installed.
 //
-// Each function follows the tables of the library that tokenizer.json is written for, which are of several versions of
+// Each function follows the tables of the library that tokenizer.json is written for. They have several versions of
 // Unicode: 9 for the normal forms and marks, 8 for punctuation, 16 for words and categories, 17 for numbers and lower
-// case. tools/unicode/make_unicode_tables.py makes the tables, and says where the data come from.
+// case. tools/unicode/make_unicode_tables.py generates the tables and documents their sources.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ bool is_white_space(char32_t code_point);
 bool is_numeric(char32_t code_point);
 // \w of the Rust regex crate: Alphabetic, marks, decimal digits, connector punctuation and the two joiners.
 bool is_word_character(char32_t code_point);
-// General category P, and ASCII's other signs.
+// General category P, and the other ASCII symbols.
 bool is_punctuation(char32_t code_point);
 // General category M.
 bool is_combining_mark(char32_t code_point);
@@ -73,9 +73,9 @@ GeneralCategory general_category(char32_t code_point);
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
-// True if the text is certainly in NFC already: a quick test that knows the characters of most texts.
+// True if the text is certainly in NFC already: a quick test that covers the characters of most texts.
 bool is_quickly_nfc(std::string_view text);
-// The normal form of valid UTF-8. Takes linear time, up to the sorting of a run of combining marks.
+// The normal form of valid UTF-8. Takes linear time, except for sorting runs of combining marks.
 std::string normal_form(std::string_view text, NormalForm form);
 inline std::string nfc(std::string_view text) { return normal_form(text, NormalForm::kNfc); }
 // Each character's lower case, without regard to its neighbours (Rust's char::to_lowercase).

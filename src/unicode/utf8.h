@@ -1,5 +1,5 @@
 // UTF-8, one sequence at a time, with the replacement rule of the WHATWG and of Rust's from_utf8_lossy: each longest
-// run of bytes that could have begun a character, but did not go on as one, becomes a single U+FFFD.
+// run of bytes that could have begun a character, but did not continue as one, becomes a single U+FFFD.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Layers whose input needs 16 bits are found, those that do not are left alone, and the file computes what it should.
+// Layers whose input needs 16 bits are found, the others stay at int8, and the file computes the right results.
 #include <gtest/gtest.h>
 
 #include "artifact/reader.h"
@@ -15,8 +15,8 @@ using test::TempFolder;
 
 constexpr const char* kAuto = R"({"base": "w8", "kv": "fp32", "activations": "auto"})";
 
-// A copy of Llama 2's golden checkpoint that computes the same, but two channels that gate and up of layer 1 read are
-// 256 times as large and their columns as much smaller.
+// A copy of Llama 2's golden checkpoint that computes the same, but two input channels of gate and up of layer 1 are
+// 256 times as large and their weight columns 256 times smaller.
 std::filesystem::path with_outliers(const TempFolder& folder) {
   constexpr float kFactor = 256.0f;
   const auto copy = folder / "outliers";
@@ -67,13 +67,13 @@ TEST(Activations, OnlyLayersThatNeed16BitsGetThem) {
   EXPECT_EQ(report->rounding_layers, 2 * 7 + 1);
   EXPECT_TRUE(int16_layers(test::compiled({.checkpoint = test::golden_dir("llama2"), .recipe = kAuto})).empty());
 
-  // The recipe in the file has it in words, and gives the same file.
+  // The recipe in the file names these layers, and compiles to the same file.
   const std::string resolved = Artifact::open(folder / "auto.tdm")->header().recipe;
   const auto again = compile(outliers, folder / "again.tdm", test::to_options({.recipe = resolved}));
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_TRUE(test::read_file(folder / "auto.tdm") == test::read_file(folder / "again.tdm"));
 
-  // It is worth it.
+  // It improves the results.
   const auto tokens = test::golden_prompt("llama2");
   const auto exact = float_logits(outliers, tokens);
   const auto int8 = test::compiled({.checkpoint = outliers, .recipe = R"({"base": "w8", "kv": "fp32"})"});
@@ -102,7 +102,7 @@ TEST(Activations, RulesMayLeaveSomeLayersOpenAndSettleOthers) {
     {"match": "layers.1.mlp.up", "activations": "int8"}, {"match": "head", "activations": "int16"}]})";
   ASSERT_TRUE(compile(outliers, folder / "a.tdm", test::to_options({.recipe = recipe})).ok());
   EXPECT_EQ(int16_layers(folder / "a.tdm"), (std::vector<std::string>{"layers.1.mlp.gate", "head"}));
-  // Weights that are not integers have nothing to choose.
+  // Layers with float weights have no choice.
   ASSERT_TRUE(
       compile(outliers, folder / "b.tdm", test::to_options({.recipe = R"({"base": "fp16", "activations": "auto"})"}))
           .ok());

@@ -1,4 +1,4 @@
-// Checkpoints that change while they are compiled: no file comes of it, and the error names what changed.
+// Checkpoints that change while they are compiled: no file is written, and the error names what changed.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -16,7 +16,7 @@ using test::TempFolder;
 
 constexpr const char* kSentence = "was changed or truncated while it was in use";
 
-// Calls `change` when the progress has been told so often.
+// Calls `change` after this many progress reports.
 Result<CompileReport> compile_while(const TempFolder& folder, int calls, const std::function<void()>& change) {
   CompileOptions options = test::to_options({.checkpoint = {}, .recipe = "w4"});
   int seen = 0;
@@ -41,7 +41,7 @@ TEST(ChangedCheckpoint, IsRefusedAtEveryStage) {
       EXPECT_NE(report.error().message.find(kSentence), std::string::npos) << report.error().message;
       EXPECT_NE(report.error().message.find("model.safetensors"), std::string::npos);
       EXPECT_FALSE(fs::exists(folder / "out.tdm"));
-      // Put back, it compiles to the same bytes as if nothing had been.
+      // Once restored, it compiles to the same bytes as before.
       fs::remove_all(folder / "qwen3");
       test::copy_checkpoint(test::golden_dir("qwen3"), folder / "qwen3");
       ASSERT_TRUE(compile_while(folder, 0, {}).ok());
@@ -74,7 +74,7 @@ TEST(ChangedCheckpoint, ARenameOverItIsHarmless) {
             test::read_file(test::compiled({.checkpoint = test::golden_dir("qwen3")})));
 }
 
-// At any moment, from another thread: a whole file or the sentence, never the end of the process.
+// At any moment, from another thread: a whole file or the error message, never a crash.
 TEST(ChangedCheckpoint, TruncatedAtAnyMomentWithTheGuard) {
   const auto wanted = test::read_file(test::compiled({.checkpoint = test::golden_dir("qwen3")}));
   EXPECT_EQ(test::in_child([&] {

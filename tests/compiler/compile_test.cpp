@@ -127,7 +127,7 @@ std::vector<float> reference_logits(const std::filesystem::path& file, std::span
   return test::score_rows(**model, tokens);
 }
 
-// Few tokens: none of them has an int8 value that the last bit decides (see runtime/quantized_test.cpp).
+// Few tokens: none of them has an int8 value on a rounding boundary (see runtime/quantized_test.cpp).
 void expect_runs_like_its_reference(const std::filesystem::path& file, std::span<const int32_t> tokens) {
   EXPECT_GE(test::sqnr_db(reference_logits(file, tokens), test::score_file(file, tokens)), 25.0);
 }
@@ -157,7 +157,7 @@ TEST(Formats, MayDifferFromLayerToLayer) {
   }
 }
 
-// The demo is tied; llama2 is not.
+// The demo has tied embeddings; llama2 does not.
 TEST(Formats, AnUntiedModelHasTwoMatricesWithFormatsOfTheirOwn) {
   const auto file = test::compiled(
       {.checkpoint = test::golden_dir("llama2"), .recipe = R"({"base": "w4", "embedding": "int8", "head": "fp16"})"});
@@ -166,7 +166,7 @@ TEST(Formats, AnUntiedModelHasTwoMatricesWithFormatsOfTheirOwn) {
   EXPECT_EQ(weight(*artifact, "embedding")->format, WeightFormat::kI8);
   EXPECT_EQ(weight(*artifact, "head")->format, WeightFormat::kF16);
   expect_runs_like_its_reference(file, test::golden_prompt("llama2"));
-  // The same format for both is still two matrices.
+  // With the same format for both, there are still two matrices.
   const auto same = Artifact::open(test::compiled({.checkpoint = test::golden_dir("llama2"), .recipe = "w8"}));
   EXPECT_NE(same->find_weight("head"), nullptr);
 }

@@ -1,4 +1,4 @@
-// What cannot be compiled: one sentence that names it, before any work where that is possible, and nothing left behind.
+// What cannot be compiled: an error that names it, before any work where possible, and nothing left behind.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -16,7 +16,7 @@ using test::TempFolder;
 
 class CompileErrors : public testing::Test {
  protected:
-  // The message of the error that compiling gives.
+  // The error message of compiling.
   std::string error_of(const CompileOptions& options, ErrorCode code, const fs::path& checkpoint,
                        const fs::path& output) {
     const size_t before = folder_.entries();
@@ -48,7 +48,7 @@ TEST_F(CompileErrors, OutputFolders) {
   }
 }
 
-// The whole of a folder.
+// The contents of a folder.
 std::map<fs::path, std::string> contents(const fs::path& folder) {
   std::map<fs::path, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -79,7 +79,7 @@ TEST_F(CompileErrors, NoInputIsWrittenOver) {
   EXPECT_TRUE(contents(folder_.path()) == before);
 }
 
-// Also where the folder of the checkpoint has links, as a hub's cache does.
+// Even if the checkpoint's folder has links, as a hub's cache does.
 TEST_F(CompileErrors, NoInputIsWrittenOverThroughTheLinksOfACache) {
   test::copy_checkpoint(test::golden_dir("qwen3"), folder_ / "blobs");
   fs::create_directory(folder_ / "snapshot");
@@ -100,7 +100,7 @@ TEST_F(CompileErrors, NoForeignFileIsWrittenOver) {
   EXPECT_HAS(error_of(options(), ErrorCode::kInvalidArgument, test::golden_dir("qwen3"), folder_ / "link.tdm"),
              "symbolic link");
   EXPECT_EQ(test::read_file(folder_ / "x.tdm").size(), 8u);
-  // What we made is replaced, and by force anything; a link goes, what it points to stays.
+  // Our own files are replaced, and with force any file; a link is removed, its target stays.
   CompileOptions forced = options();
   forced.force = true;
   fs::create_symlink(folder_ / "x.tdm", folder_ / "to-x.tdm");
@@ -110,7 +110,7 @@ TEST_F(CompileErrors, NoForeignFileIsWrittenOver) {
   ASSERT_TRUE(compile(test::golden_dir("qwen3"), folder_ / "x.tdm", options()).ok());
 }
 
-// Also beside the checkpoint, again and again.
+// Even next to the checkpoint, repeatedly.
 TEST_F(CompileErrors, AFileMayLieBesideItsCheckpoint) {
   test::copy_checkpoint(test::golden_dir("qwen3"), folder_ / "checkpoint");
   for (int i = 0; i < 2; ++i) {
@@ -135,13 +135,13 @@ TEST_F(CompileErrors, MoreMethodsThanAFileCanHave) {
   wrong.prefill.clear();
   for (int64_t i = 2; i < 66; ++i) wrong.prefill.push_back(i);
   EXPECT_HAS(error_of(wrong, ErrorCode::kInvalidArgument), "64");
-  // One less is a file that opens.
+  // With one less, the file opens.
   wrong.prefill.pop_back();
   ASSERT_TRUE(compile(test::golden_dir("qwen3"), folder_ / "most.tdm", wrong).ok());
   EXPECT_NE(test::load_engine(folder_ / "most.tdm"), nullptr);
 }
 
-// Whatever the reader refuses: here a name that is longer than one may be.
+// Anything that the reader refuses: here a name that is too long.
 TEST_F(CompileErrors, WhatTheReaderRefusesTheWriterRefusesFirst) {
   ArtifactHeader header;
   header.target = header.backend = "cpu";
@@ -151,7 +151,7 @@ TEST_F(CompileErrors, WhatTheReaderRefusesTheWriterRefusesFirst) {
   EXPECT_HAS(status.error().message, "600");
 }
 
-// It would fail again: what is finished is of no use.
+// It would fail again, so finished work is useless.
 TEST_F(CompileErrors, ACompileThatCannotSucceedLeavesNothing) {
   test::copy_checkpoint(test::golden_dir("qwen3"), folder_ / "checkpoint");
   const std::vector<float> bad(4, std::nanf(""));
@@ -216,7 +216,7 @@ TEST_F(CompileErrors, OptionsOfNpusAreNotForACpu) {
   }
 }
 
-// A text is read for activations that are left open, and then only.
+// A text is read only if the recipe leaves activations open.
 TEST_F(CompileErrors, ATextForACpu) {
   CompileOptions wrong = options();
   wrong.calibration.prompt = "Once upon a time";
@@ -251,7 +251,7 @@ TEST_F(CompileErrors, WeightsThatAreNotNumbers) {
         ASSERT_TRUE(test::overwrite_tensor(checkpoint, tensor, std::vector<float>{1.0f, value}));
         const auto report = compile(checkpoint, folder_ / "x.tdm", test::to_options({.recipe = recipe}));
         ASSERT_FALSE(report.ok());
-        // The segments before it may be kept: with the weight put right, a run can go on.
+        // The segments before it may be kept: once the weight is fixed, a run can resume.
         EXPECT_FALSE(fs::exists(folder_ / "x.tdm"));
         EXPECT_EQ(report.error().message.find('\n'), std::string::npos);
         const bool is_norm = std::string_view(tensor).find("norm") != std::string_view::npos;

@@ -110,7 +110,7 @@ TEST_F(Resume, AnotherCheckpointStartsAnew) {
   EXPECT_TRUE(test::read_file(output_) == uninterrupted(options()));
 }
 
-// Other methods are made of the same weights.
+// Other methods use the same weights.
 TEST_F(Resume, AnotherContextKeepsTheWork) {
   stop_at("layers.3", options());
   CompileOptions other = options();
@@ -184,7 +184,7 @@ TEST_F(Resume, ASecondCompileAtTheSameTimeIsRefusedAndDoesNoHarm) {
   EXPECT_TRUE(test::read_file(output_) == uninterrupted(options()));
 }
 
-// Neither size nor time tells that the weights are others.
+// Neither size nor time shows that the weights have changed.
 TEST_F(Resume, WeightsThatChangedWithoutATraceAreReadAgain) {
   test::copy_checkpoint(test::golden_dir("qwen3"), folder_ / "checkpoint");
   checkpoint_ = folder_ / "checkpoint";
@@ -226,11 +226,11 @@ TEST_F(Resume, CountsWhatIsFinishedAsRoom) {
   }
 }
 
-// ---- What is not ours ----
+// ---- Foreign files and folders ----
 
 class ForeignWork : public Resume {
  protected:
-  // That the compile is refused with a sentence that names `what`, and changes nothing.
+  // The compile is refused with an error that names `what`, and changes nothing.
   void expect_refused(const std::string& what) {
     const auto report = compile(checkpoint_, output_, options());
     ASSERT_FALSE(report.ok());
@@ -252,7 +252,7 @@ TEST_F(ForeignWork, AFolderWithTheUsersOwnFilesStaysAsItIs) {
   EXPECT_EQ(std::distance(fs::directory_iterator(work_), {}), 1) << "something was written there";
 }
 
-// Names that we give, but no lock: some other program's.
+// Names that we use, but no lock: another program's.
 TEST_F(ForeignWork, AFolderWithoutOurLockStaysAsItIs) {
   checkpoint_ = test::golden_dir("qwen3");
   fs::create_directory(work_);
@@ -261,7 +261,7 @@ TEST_F(ForeignWork, AFolderWithoutOurLockStaysAsItIs) {
   EXPECT_TRUE(fs::exists(work_ / "manifest.json"));
 }
 
-// A lock of another program, and one that is somebody's file by another name.
+// Another program's lock, and one that is a hard link to another file.
 TEST_F(ForeignWork, AFolderWithSomebodyElsesLockStaysAsItIs) {
   checkpoint_ = test::golden_dir("qwen3");
   fs::create_directory(work_);
@@ -277,7 +277,7 @@ TEST_F(ForeignWork, AFolderWithSomebodyElsesLockStaysAsItIs) {
   expect_refused("second name");
   EXPECT_EQ(fs::file_size(folder_ / "empty"), 0u);
   fs::remove_all(work_);
-  // What a power cut may leave of ours.
+  // What a power cut may leave of our lock.
   fs::create_directory(work_);
   test::write_file(work_ / "tandem-work.lock", std::string_view("What `tandem\0\0", 14));
   EXPECT_EQ(go_on(options()).segments_reused, 0u);
@@ -292,7 +292,7 @@ TEST_F(ForeignWork, LinksAreNotFollowed) {
   EXPECT_TRUE(fs::exists(folder_ / "elsewhere/00000.segment"));
   fs::remove(work_);
 
-  // Inside a folder of ours.
+  // Inside one of our folders.
   stop_at("layers.1", options());
   fs::remove(work_ / "00000.segment");
   fs::create_symlink(folder_ / "elsewhere/00000.segment", work_ / "00000.segment");
@@ -306,7 +306,7 @@ TEST_F(ForeignWork, AFileThatTurnsUpMeanwhileStays) {
   meddled.progress = [&](const Progress&) { test::write_file(work_ / "note.txt", std::string_view("do not lose me")); };
   ASSERT_TRUE(compile(checkpoint_, output_, meddled).ok());
   EXPECT_EQ(test::read_file(work_ / "note.txt").size(), 14u);
-  // By the lock the folder is still known as ours; all else of ours is gone.
+  // The lock still marks the folder as ours; all our other files are gone.
   EXPECT_EQ(std::distance(fs::directory_iterator(work_), {}), 2);
   fs::remove(output_);
   expect_refused("note.txt");

@@ -1,5 +1,5 @@
-// Files that are truncated or overwritten while they are compiled or run. Each ends in a sentence; where a page may be
-// touched after it has gone, only with the guard, in a process of its own.
+// Files that are truncated or overwritten while they are compiled or run. Each ends with an error message; where a page
+// may be accessed after it is gone, only with the guard, in a separate process.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -54,7 +54,7 @@ TEST(ChangedFile, EveryCallSaysSo) {
     EXPECT_TRUE(says_so(s->generate_from(std::vector<int32_t>{5}, {}, {}).error()));
     EXPECT_TRUE(says_so(s->generate_chat(kStory, {}, {}).error()));
   }
-  // What the file itself says is another sentence; and once it is back, all is well.
+  // Errors about the file's contents have another message; and once it is restored, everything works.
   EXPECT_FALSE(Engine::load(folder / "demo.tdm").ok());
   EXPECT_EQ(story(*test::load_engine(demo_copy(folder))), wanted);
 }
@@ -117,7 +117,7 @@ TEST(ChangedFile, AFileReplacedByARenameGoesOn) {
   EXPECT_EQ(result->tokens, wanted);
 }
 
-// Whenever it comes: an answer that is right, or the sentence.
+// At any moment: a correct answer or the error message.
 TEST(ChangedFile, TruncatedInTheMiddleOfCallsWithTheGuard) {
   const TempFolder folder;
   const std::vector<int32_t> wanted = story(*test::load_engine(demo_copy(folder)));
@@ -148,7 +148,7 @@ TEST(ChangedFile, TruncatedInTheMiddleOfCallsWithTheGuard) {
             "0");
 }
 
-// The weights' checksums and the loading itself, while the file comes and goes.
+// Checksums of the weights and loading itself, while the file changes back and forth.
 TEST(ChangedFile, TruncatedWhileItIsLoadedWithTheGuard) {
   const TempFolder folder;
   const fs::path path = demo_copy(folder);

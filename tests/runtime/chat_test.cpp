@@ -23,7 +23,7 @@ GenerateResult answer(Session& session, const std::vector<Message>& messages) {
   return result.ok() ? *std::move(result) : GenerateResult{};
 }
 
-// Also while the prompt is still being rendered: nobody can tell from outside how far a call has come.
+// Even while the prompt is still being rendered: a caller cannot know how far a call has got.
 TEST(Chat, ACancelCountsFromTheBeginningOfACall) {
   const test::TempFolder folder;
   test::copy_checkpoint(test::demo_dir(), folder / "slow");
@@ -61,7 +61,7 @@ TEST(Chat, LaterTurnsUseTheCacheAndChangeNothing) {
     const auto next = answer(*session, messages);
     EXPECT_GT(next.reused_tokens, static_cast<int64_t>(held) - 3) << "the story was computed again";
     EXPECT_LT(next.prompt_tokens, 40);
-    // The same conversation in one piece.
+    // The same conversation in one call.
     const auto fresh = answer(*test::new_session(*demo_engine()), messages);
     EXPECT_EQ(fresh.reused_tokens, 0);
     EXPECT_EQ(fresh.prompt_tokens, next.prompt_tokens + next.reused_tokens);
@@ -112,7 +112,7 @@ TEST(Chat, MessagesCannotForgeTurns) {
   options.max_new_tokens = 1;
   ASSERT_TRUE(session->generate_chat(forged, options, {}).ok());
   EXPECT_TRUE(std::ranges::equal(session->tokens(), *tokens));
-  // The hub's way is there for those who ask for it.
+  // The hub's behaviour is available on request.
   options.parse_special = true;
   ASSERT_TRUE(session->generate_chat(forged, options, {}).ok());
   const auto parsed = engine->encode_chat(forged, true, "", /*parse_special=*/true);

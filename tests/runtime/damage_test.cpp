@@ -1,4 +1,4 @@
-// Truncated and flipped files: an error, or nothing changed; never a crash, never other tokens.
+// Truncated files and flipped bits: an error or unchanged results; never a crash, never other tokens.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 class DamagedFile : public testing::Test {
  protected:
-  // The first tokens that the file gives, or the error of loading or generating.
+  // The first tokens that the file generates, or the error of loading or generating.
   Result<std::vector<int32_t>> try_tokens(const fs::path& path) const {
     TANDEM_ASSIGN(const auto engine, Engine::load(path, {.threads = 1}));
     TANDEM_ASSIGN(const auto session, engine->new_session());
@@ -92,7 +92,7 @@ TEST_F(DamagedFile, FlippedBytes) {
     }
     ++unnoticed;
     EXPECT_EQ(*tokens, *expected);
-    // Only what belongs to nothing may change unseen.
+    // Only unused bytes may change undetected.
     for (const Segment& segment : artifact->header().segments) {
       EXPECT_FALSE(offset >= segment.offset && offset < segment.offset + segment.size) << segment.name;
     }
@@ -101,7 +101,7 @@ TEST_F(DamagedFile, FlippedBytes) {
   EXPECT_EQ(*try_tokens(copy_), *expected) << "the test did not put the bytes back";
 }
 
-// Loading looks at the weights only if asked; the first token does in any case.
+// Loading verifies the weights only on request; computing the first token always does.
 TEST_F(DamagedFile, IsNoticedWhenTheUserWantsItTo) {
   auto bytes = test::read_file(whole_);
   const auto artifact = Artifact::open(whole_);

@@ -1,4 +1,4 @@
-// Greedy decoding without logits in memory: the tokens are those that whole rows of logits give, in every case.
+// Greedy decoding without logits in memory: the tokens always equal those from whole rows of logits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -151,7 +151,7 @@ TEST(Greedy, OthersGetWholeLogits) {
     EXPECT_EQ(asked.argmax, 0);
     EXPECT_EQ(asked.logits, 6);
   }
-  // And what one call wants is forgotten with the next.
+  // A call's request does not affect the next call.
   EXPECT_EQ(tokens({}), first);
   EXPECT_EQ(asked.argmax, 6);
   asked = {};
@@ -160,7 +160,7 @@ TEST(Greedy, OthersGetWholeLogits) {
   EXPECT_EQ(asked.argmax, 0);
 }
 
-// A vocabulary that is cut into many tasks, each of several pieces, and does not fill its last panel.
+// A vocabulary that is split into many tasks, each of several pieces, and does not fill its last panel.
 constexpr int64_t kVocabulary = 8205, kWidth = 64;
 
 class LargeVocabulary : public testing::Test {
@@ -188,7 +188,7 @@ class LargeVocabulary : public testing::Test {
   static std::span<float> row(std::vector<float>& matrix, int64_t index) {
     return std::span(matrix).subspan(static_cast<size_t>(index * kWidth), static_cast<size_t>(kWidth));
   }
-  // As the compiler refuses NaN, it is put into the file: for every weight that is kStandIn.
+  // The compiler refuses NaN, so it is written into the file, over every weight that is kStandIn.
   std::filesystem::path with_nan(const std::vector<float>& head) {
     std::vector<uint8_t> file =
         test::read_file(test::compiled({.checkpoint = checkpoint(head), .recipe = "fp32", .prefill = {8}}));
@@ -221,7 +221,7 @@ class LargeVocabulary : public testing::Test {
     }
   }
 
-  // That no token can be picked is the same error with the short cut and without.
+  // If no token can be picked, the error is the same with and without the short cut.
   static void expect_none(const std::filesystem::path& path) {
     std::string messages[2];
     for (const bool picks : {false, true}) {

@@ -1,4 +1,4 @@
-// Headers that are well-formed and ask for something that no machine can do.
+// Well-formed headers that request something that no machine can do.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -45,7 +45,7 @@ class HostileHeader : public testing::Test {
     return folder_ / "hostile.tdm";
   }
 
-  // A context, as a file compiled with it would have it.
+  // Sets the context everywhere that a file compiled with it would have it.
   void set_context(int64_t context) {
     for (ir::Graph& graph : header_.methods) {
       for (const ir::Op& op : graph.ops) {
@@ -96,7 +96,7 @@ TEST_F(HostileHeader, ActivationsThatAreNoFloatsAreRefused) {
   const ArtifactHeader whole = header_;
   for (size_t i = 0; i < whole.methods[0].tensors.size(); ++i) {
     if (whole.methods[0].tensors[i].role != ir::TensorRole::kActivation) continue;
-    // The file has a few that passes left over and no op names.
+    // The file has a few unused ones that passes left behind.
     const auto writes = [&](const ir::Op& op) { return std::ranges::count(op.outputs, static_cast<int32_t>(i)) > 0; };
     if (std::ranges::none_of(whole.methods[0].ops, writes)) continue;
     for (const DType dtype : {DType::kF16, DType::kU16, DType::kU8}) {
@@ -128,7 +128,7 @@ TEST_F(HostileHeader, KeysAndValuesOfDifferentTypesAreRefused) {
 // No model of ours does it, but a graph may: layers whose own input is added to their output. Results overwrite
 // a buffer that no later op reads; it must not be one that other tasks of the layer still read.
 TEST_F(HostileHeader, ALayersInputMayBeAddedToItsOutput) {
-  // So many tokens that a layer has several tasks.
+  // Enough tokens for a layer to have several tasks.
   open(test::compiled({.checkpoint = test::golden_dir("llama2"), .recipe = "fp32", .prefill = {128}, .context = 128}));
   int changed = 0;
   for (ir::Graph& graph : header_.methods) {

@@ -120,7 +120,7 @@ TEST(Int16Linear, IsTheProductWithInputsIn16Bits) {
                 << kernels->isa << " " << weight_format_name(format) << ", token " << t << ", row " << r;
           }
         }
-        // Bit for bit what one token alone gives.
+        // Bit for bit the result of one token alone.
         const int64_t last = shape.tokens - 1;
         const std::vector<float> one(x.end() - static_cast<std::ptrdiff_t>(shape.cols), x.end());
         const auto alone = run_int16(*kernels, w, one, 1, bias.data());

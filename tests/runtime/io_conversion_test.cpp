@@ -93,7 +93,7 @@ TEST_P(IoConversion, LogitsEqualThoseOfFloatsUpToRounding) {
 INSTANTIATE_TEST_SUITE_P(Matrix, IoConversion, testing::ValuesIn(all_io()),
                          [](const auto& param_info) { return name_of(param_info.param); });
 
-// A trained model tells the same story as long as it is sure; later it comes to animals that are equally likely.
+// A trained model generates the same story while it is confident; later it reaches animals that are equally likely.
 TEST(IoConversionOfTheDemo, GreedyTokensStayTheSame) {
   const auto story = [](const IoDtypes& b) {
     const auto engine = test::load_engine(file_with(test::demo_dir(), "w4", b, 256));

@@ -1,4 +1,4 @@
-// What an app may do wrong: empty callbacks, callbacks that throw or call back, results that nobody looked at.
+// Mistakes that an app may make: empty callbacks, callbacks that throw or re-enter, unchecked results.
 #include <gtest/gtest.h>
 
 #include <stdexcept>

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace quantized_attention_test {
 
-// What all of them have; more than a tile of slots, and the last one is not full.
+// The context of all of them: more than one tile of slots, and the last tile is not full.
 constexpr int64_t kContext = 128;
 
 class QuantizedAttentionOnCpu : public testing::TestWithParam<const char*> {

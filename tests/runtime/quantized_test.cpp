@@ -12,8 +12,8 @@ namespace quantized_test {
 struct Case {
   const char* family;
   const char* recipe;
-  double float_db;  // At least this near to the float checkpoint.
-  double qdq_db;    // At least this near to the reference with the same rounding.
+  double float_db;  // At least this close to the float checkpoint.
+  double qdq_db;    // At least this close to the reference with the same rounding.
 };
 
 std::unique_ptr<TestedModel> open(const std::filesystem::path& model, Phase phase, int64_t context) {
@@ -40,7 +40,7 @@ std::vector<float> logits_of(const std::filesystem::path& model, Phase phase, st
   return rows;
 }
 
-// SQNR of each row on its own.
+// SQNR of each row separately.
 std::vector<double> row_db(const std::vector<float>& wanted, const std::vector<float>& got, size_t rows) {
   const size_t width = wanted.size() / rows;
   std::vector<double> list;
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Recipes, QuantizedOnCpu, testing::ValuesIn(cases()), []
   return std::string(param_info.param.family) + "_" + param_info.param.recipe;
 });
 
-// The qdq phase of a checkpoint quantizes on the fly what the compiler wrote into the file: they are the same model.
+// The qdq phase of a checkpoint quantizes on the fly as the compiler did for the file: they are the same model.
 TEST(QuantizedPhases, CheckpointAndFileAgree) {
   const auto folder = test::golden_dir("qwen3");
   const auto tokens = test::golden_prompt("qwen3");

@@ -1,4 +1,4 @@
-// What a session does beside computing: endings, stops, cancelling, errors, rewinding.
+// What a session does besides computing: endings, stops, cancelling, errors, rewinding.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -122,7 +122,7 @@ TEST(Session, EndsWhenTheContextIsFull) {
   EXPECT_EQ(result.finish, FinishReason::kContextFull);
   EXPECT_EQ(result.tokens.size(), 3u) << "two positions, and the token after the last of them";
   EXPECT_EQ(session->tokens().size(), 32u);
-  // Full is full, and says so; going back makes room.
+  // A full cache is an error; rewinding frees space.
   const auto more = session->generate(std::vector<int32_t>{5}, options, {});
   ASSERT_FALSE(more.ok());
   EXPECT_EQ(more.error().code, ErrorCode::kResourceExhausted);
@@ -131,7 +131,7 @@ TEST(Session, EndsWhenTheContextIsFull) {
   // The last token of the prompt again: the same logits, the same tokens.
   ASSERT_TRUE(session->rewind(29).ok());
   EXPECT_EQ(must(session->generate(std::span(prompt).last(1), options, {})).tokens, result.tokens);
-  // A prompt of the whole context leaves room for one token.
+  // A prompt of the whole context leaves space for one token.
   const auto full = test::new_session(*engine);
   prompt.resize(32, 7);
   EXPECT_EQ(must(full->generate(prompt, options, {})).tokens.size(), 1u);
@@ -154,10 +154,10 @@ TEST(Session, CanBeCancelledFromAnotherThread) {
   other.join();
   EXPECT_EQ(result.finish, FinishReason::kCancelled);
   EXPECT_LT(result.tokens.size(), 480u) << "it went on until the context was full";
-  // The last token is in the cache or not, depending on when the wish came.
+  // Whether the last token is in the cache depends on when the request came.
   const size_t held = session->tokens().size() - story_prompt().size();
   EXPECT_TRUE(held == result.tokens.size() || held + 1 == result.tokens.size()) << held;
-  // And works on as if nothing had been.
+  // The session continues as if nothing had happened.
   EXPECT_EQ(must(session->generate_chat(kStory, {}, {})).text, whole_story().text);
 }
 
@@ -182,7 +182,7 @@ TEST(Session, CanBeCancelledInTheMiddleOfAPrompt) {
   EXPECT_LT(result.prompt_tokens, 2000);
   EXPECT_EQ(static_cast<int64_t>(session->tokens().size()), result.prompt_tokens);
   EXPECT_LT(result.decode_seconds, 10.0) << "time since the clock's beginning";
-  // What was computed before is there and is used.
+  // Earlier results are kept and reused.
   GenerateOptions options;
   options.max_new_tokens = 3;
   const auto shorter = std::span(prompt).first(session->tokens().size() + 2);
@@ -265,7 +265,7 @@ TEST(Session, AnErrorOfTheRowCallbackComesBack) {
   EXPECT_TRUE(std::equal(result.tokens.begin(), result.tokens.end(), whole_story().tokens.begin()));
 }
 
-// A model whose logits are not numbers: there is nothing to pick, also after the prompt was computed.
+// A model whose logits are NaN: there is nothing to pick, even after the prompt was computed.
 TEST(Session, ABrokenModelIsAnErrorThatLeavesItAsItWas) {
   const test::TempFolder folder;
   test::copy_checkpoint(test::golden_dir("qwen3"), folder / "checkpoint");
@@ -289,7 +289,7 @@ TEST(Session, RewindsToAnyLength) {
   for (const size_t length : {prompt.size() - 1, size_t{7}, size_t{1}, size_t{0}}) {
     ASSERT_TRUE(session->rewind(static_cast<int64_t>(length)).ok());
     EXPECT_EQ(session->tokens().size(), length);
-    // Something else in between must leave no trace.
+    // A different prompt in between must have no effect.
     (void)test::score(*session, std::vector<int32_t>{1000, 1001, 1002});
     ASSERT_TRUE(session->rewind(static_cast<int64_t>(length)).ok());
     const auto again = test::score(*session, std::span(prompt).subspan(length));
@@ -332,8 +332,8 @@ TEST(Session, OutlivesTheCallersHandleOnTheEngine) {
   EXPECT_EQ(must(session->generate_chat(kStory, {}, {})).text, whole_story().text);
 }
 
-// At a high temperature the demo model gives bytes of broken characters too: pieces must be whole characters all the
-// same, and their sum the text.
+// At a high temperature the demo model also generates bytes of broken characters: pieces must still be whole characters
+// and add up to the text.
 TEST(Session, PiecesAreWholeCharacters) {
   GenerateOptions options;
   options.ignore_eos = true;

@@ -1,4 +1,4 @@
-// Layers with a window keep only that in their cache; rotary tables of Phi change with a sequence's length.
+// Layers with a window cache only the window; Phi's rotary tables change with the sequence length.
 #include <gtest/gtest.h>
 
 #include "artifact/reader.h"
@@ -42,7 +42,8 @@ TEST(WindowCache, HasFewerSlotsThanTheContext) {
   const auto artifact = Artifact::open(long_file("gemma3", {8, 32}));
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
   for (const ir::Graph& method : artifact->header().methods) {
-    EXPECT_EQ(method.at(*method.find("k_cache.0")).shape[1], 192);  // 12 + 32 tokens of a call, some to go back, tiles.
+    EXPECT_EQ(method.at(*method.find("k_cache.0")).shape[1],
+              192);  // 12 + 32 tokens of a call, some for rewinding, tiles.
     EXPECT_EQ(method.at(*method.find("v_cache.1")).shape[1], 192);
     EXPECT_EQ(method.at(*method.find("k_cache.2")).shape[1], 512);  // Every third layer sees all.
   }
@@ -71,7 +72,7 @@ TEST(WindowCache, GoingBackGivesWhatAFreshSessionGives) {
   const auto tokens = some_tokens(400, 272);
   const auto tail = some_tokens(20, 200);
   const auto engine = test::load_engine(long_file("gemma3", {8, 32}));
-  for (const int64_t length : {398, 370, 300, 100, 5}) {  // The first two are in the cache still, the others are not.
+  for (const int64_t length : {398, 370, 300, 100, 5}) {  // The first two are still in the cache, the others are not.
     SCOPED_TRACE(length);
     const auto session = test::new_session(*engine), fresh = test::new_session(*engine);
     test::score(*session, tokens);
@@ -87,7 +88,7 @@ TEST(WindowCache, CancelledWhileItIsComputedAnewItGoesOnLater) {
   const auto session = test::new_session(*engine), fresh = test::new_session(*engine);
   test::score(*session, tokens);
   ASSERT_TRUE(session->rewind(200).ok());
-  // A token that does not exist is refused before anything is computed; the session stays where it was.
+  // A token that does not exist is refused before anything is computed; the session is unchanged.
   const std::vector<int32_t> wrong = {5000};
   EXPECT_FALSE(session->score(wrong, [](size_t, std::span<const float>) { return ok_status(); }).ok());
   EXPECT_EQ(session->tokens().size(), 200u);
@@ -107,7 +108,7 @@ TEST(Longrope, ASequenceThatGrowsBeyondTheLimitIsComputedAnew) {
   test::score(*in_parts, std::span(tokens).first(20));
   const auto rest = test::score(*in_parts, std::span(tokens).subspan(20));
   EXPECT_EQ(rest, std::vector<float>(whole.end() - static_cast<std::ptrdiff_t>(rest.size()), whole.end()));
-  // And back to a short one.
+  // Back to a short one.
   ASSERT_TRUE(in_parts->rewind(10).ok());
   const auto short_session = test::new_session(*engine);
   test::score(*short_session, std::span(tokens).first(10));

@@ -1,4 +1,4 @@
-// Codes in the order that a table's linear() reads them in.
+// Quantized values in the order in which a table's linear() reads them.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +9,14 @@
 
 namespace tandem::test {
 
-// Nothing where the table wants them as they are, or where there are none (float formats, whose columns are not
-// padded).
+// Nothing if the table reads them unchanged, or if there are none (float formats, whose columns are not padded).
 inline std::vector<uint8_t> arranged_values(const cpu::KernelTable& kernels, const int8_t* quantized, int64_t stride,
                                             int64_t rows, int64_t cols) {
   std::vector<uint8_t> out;
   const cpu::QuantizedLayout* layout = kernels.quantized_layout(rows);
   if (layout == nullptr || cols % kColAlign != 0) return out;
   for (int64_t first = 0; first < rows; first += layout->group) {
-    // Each group in memory of its own, so that writing beyond it is found.
+    // Each group in its own memory, so that a write beyond it is detected.
     std::vector<uint8_t> group(static_cast<size_t>(layout->group_bytes(cols)));
     layout->arrange(quantized + first * stride, stride, std::min(layout->group, rows - first), cols, group.data());
     out.insert(out.end(), group.begin(), group.end());

@@ -1,4 +1,4 @@
-// Checkpoints of the tests, compiled to files that go away with the test program, and logits to compare.
+// Checkpoints of the tests, compiled to files that are deleted with the test program, and logits to compare.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ struct CompileSpec {
   std::string recipe = "w4";  // A preset, or JSON.
   std::vector<int64_t> prefill = {8, 32};
   int64_t context = 64;
-  std::string kv = {};  // Over the recipe's.
+  std::string kv = {};  // Overrides the recipe's.
 };
 
 inline Recipe parse_recipe(const std::string& text) {
@@ -50,7 +50,7 @@ inline CompileOptions to_options(const CompileSpec& spec) {
   return options;
 }
 
-// The compiled file. The same wish is compiled once per program.
+// The compiled file. Equal requests are compiled once per program.
 inline std::filesystem::path compiled(const CompileSpec& spec) {
   static TempFolder folder;
   static std::map<std::string, std::filesystem::path> done;
@@ -76,7 +76,7 @@ inline std::unique_ptr<Session> new_session(Engine& engine) {
   return session.ok() ? std::move(*session) : nullptr;
 }
 
-// The logits after each token, one row after the other, from where the session is.
+// The logits after each token, row by row, from the session's position on.
 inline std::vector<float> score(Session& session, std::span<const int32_t> tokens) {
   std::vector<float> rows;
   size_t next = 0;
@@ -95,7 +95,7 @@ inline std::vector<float> score_file(const std::filesystem::path& path, std::spa
   return score(*new_session(*engine), tokens);
 }
 
-// Always the most likely token, also after an end-of-text token.
+// Always the most likely token, even after an end-of-text token.
 inline std::vector<int32_t> greedy(Session& session, std::span<const int32_t> prompt, int64_t count) {
   GenerateOptions options;
   options.max_new_tokens = count;
@@ -112,7 +112,7 @@ inline std::vector<int32_t> greedy_file(const std::filesystem::path& path, std::
   return greedy(*new_session(*engine), prompt, count);
 }
 
-// What Hugging Face computed with a golden checkpoint.
+// Hugging Face's results for a golden checkpoint.
 inline Json golden_json(std::string_view family) {
   std::ifstream file(golden_dir(family) / "golden.json");
   return Json::parse(file);
@@ -134,7 +134,7 @@ inline double worst_difference(const std::vector<float>& a, const std::vector<fl
   double worst = 0.0;
   for (size_t i = 0; i < a.size(); ++i) {
     const double difference = std::abs(static_cast<double>(a[i]) - b[i]);
-    if (!(difference <= worst)) worst = difference;  // Not-a-number counts too.
+    if (!(difference <= worst)) worst = difference;  // NaN counts too.
   }
   return worst;
 }
@@ -151,7 +151,7 @@ inline double sqnr_db(const std::vector<float>& wanted, const std::vector<float>
   return 10.0 * std::log10(signal / noise);
 }
 
-// TANDEM_ISA for as long as this lives.
+// Sets TANDEM_ISA while it lives.
 class ScopedIsa {
  public:
   explicit ScopedIsa(std::string_view isa) {

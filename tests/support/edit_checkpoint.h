@@ -1,4 +1,4 @@
-// Copies of checkpoints with something changed in them.
+// Modified copies of checkpoints.
 #pragma once
 
 #include <cstring>
@@ -55,7 +55,7 @@ inline bool overwrite_tensor(const std::filesystem::path& folder, const std::str
   return true;
 }
 
-// Puts a float32 tensor of another shape in the place of one in folder/model.safetensors.
+// Replaces a tensor in folder/model.safetensors with a float32 tensor of another shape.
 inline void replace_tensor(const std::filesystem::path& folder, const std::string& name,
                            const std::vector<int64_t>& shape, std::span<const float> values) {
   const std::vector<uint8_t> old = read_file(folder / "model.safetensors");

@@ -1,5 +1,5 @@
-// Memory that runs out where a test wants it. Replaces operator new and C's functions: for a program of its own, and to
-// be included by one file of it. A sanitizer has taken both, so there it cannot be used.
+// Memory that runs out where a test requests it. Replaces operator new and C's functions: only for a separate program,
+// included by one of its files. Sanitizers replace both, so it cannot be used with them.
 #pragma once
 
 #include <dlfcn.h>
@@ -24,8 +24,8 @@ inline std::atomic<int64_t> g_allocations_left{-1};
 inline std::atomic<bool> g_all_fail{false};
 inline std::atomic<int64_t> g_failed{0};
 
-// Where the functions of this program are whose names have a text in them. dladdr() knows no hidden ones, so they are
-// read from the program's own table of symbols.
+// The addresses of this program's functions whose names contain a text. dladdr() does not know hidden ones, so they are
+// read from the program's symbol table.
 class OwnFunctions {
  public:
   explicit OwnFunctions(const char* part) {
@@ -57,7 +57,7 @@ class OwnFunctions {
     const auto* const header = reinterpret_cast<const Elf64_Ehdr*>(program);
     const auto* const sections = reinterpret_cast<const Elf64_Shdr*>(program + header->e_shoff);
     Dl_info self{};
-    // Where the program was put; one that is not position-independent says where it is.
+    // The load address; a program that is not position-independent has absolute addresses.
     if (header->e_type == ET_DYN) ::dladdr(&g_failed, &self);
     for (int i = 0; i < header->e_shnum; ++i) {
       if (sections[i].sh_type != SHT_SYMTAB) continue;
@@ -78,8 +78,8 @@ class OwnFunctions {
   size_t count_ = 0;
 };
 
-// What allocates where nothing may be thrown, and so ends the process if that fails: destructors of nlohmann's JSON,
-// and libstdc++'s walk through a folder. Such allocations are let through.
+// Code that allocates where nothing may be thrown, so that a failure ends the process: destructors of nlohmann's JSON,
+// and libstdc++'s directory iteration. Such allocations never fail.
 inline bool must_not_fail() {
   static const OwnFunctions json("json_value7destroy");
   void* frames[64];
@@ -100,12 +100,12 @@ inline bool may_allocate() {
   const int64_t left = g_allocations_left.fetch_sub(1, std::memory_order_relaxed);
   if (left > 0) return true;
   if (left < 0 && !g_all_fail.load(std::memory_order_relaxed)) return true;
-  g_allocations_left.store(-1, std::memory_order_relaxed);  // Looking where we are may allocate.
+  g_allocations_left.store(-1, std::memory_order_relaxed);  // Inspecting the call stack may allocate.
   if (must_not_fail()) {
     g_allocations_left.store(0, std::memory_order_relaxed);
     return true;
   }
-  // Stays at 0 where all fail, and ends where one did.
+  // Stays at 0 if all later ones fail; otherwise one failure is the last.
   g_allocations_left.store(g_all_fail.load(std::memory_order_relaxed) ? 0 : -1, std::memory_order_relaxed);
   g_failed.fetch_add(1, std::memory_order_relaxed);
   return false;

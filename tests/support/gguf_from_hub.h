@@ -13,7 +13,7 @@
 
 namespace tandem::test {
 
-// Numbers in a type, and what they are when read again.
+// Numbers in a type, and their values when read back.
 struct EncodedRow {
   std::string bytes;
   std::vector<float> values;
@@ -55,7 +55,7 @@ inline EncodedRow encode_numbers(const std::vector<float>& values, uint32_t type
   return out;
 }
 
-// Whether a matrix of so many columns can be in this type; llama.cpp falls back to another one where it cannot.
+// Whether a matrix of this many columns can have this type; llama.cpp falls back to another one if not.
 inline uint32_t type_for(const std::vector<int64_t>& shape, uint32_t type) {
   if (shape.size() < 2) return kGgufF32;
   const bool blocks = type == kGgufQ8_0 || type == kGgufQ4_0;
@@ -97,7 +97,7 @@ inline std::vector<float> interleave_heads(const std::vector<float>& rows, int64
   return out;
 }
 
-// What each frequency is divided by under Llama 3's scaling.
+// The divisor of each frequency in Llama 3's scaling.
 inline std::vector<float> llama3_factors(const ModelConfig& config) {
   std::vector<float> factors;
   const auto original = static_cast<double>(*config.rope.original_max_position_embeddings);

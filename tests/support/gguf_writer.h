@@ -1,4 +1,4 @@
-// GGUF files built by hand: metadata, tensors in any type, and mistakes where a test wants them.
+// GGUF files built by hand: metadata, tensors in any type, and deliberate mistakes.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class GgufWriter {
     for (const int32_t value : values) put(keys_, value);
     return *this;
   }
-  // A value of any type and bytes.
+  // A value of any type, as bytes.
   GgufWriter& raw(std::string_view key, uint32_t type, std::string_view bytes) {
     begin_key(key, type);
     keys_ += bytes;

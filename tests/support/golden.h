@@ -1,4 +1,4 @@
-// The golden checkpoints: tiny ones of every family, with what Hugging Face's code computes from them.
+// The golden checkpoints: tiny ones of every family, with the results of Hugging Face's code.
 #pragma once
 
 namespace tandem::test {

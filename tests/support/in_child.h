@@ -1,4 +1,4 @@
-// Runs something in a process of its own, for what may end the process or changes all of it, such as signal handlers.
+// Runs code in a child process: code that may end the process or change global state, such as signal handlers.
 #pragma once
 
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 
 namespace tandem::test {
 
-// How it ended: "0" and other exit codes, "signal 7", "exception". `work` gives the exit code.
+// How it ended: "0" and other exit codes, "signal 7", "exception". `work` returns the exit code.
 template <typename Work>
 std::string in_child(Work&& work) {
   std::fflush(nullptr);

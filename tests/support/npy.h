@@ -1,4 +1,4 @@
-// Reads the float32 .npy files that the goldens come in.
+// Reads the float32 .npy files of the goldens.
 #pragma once
 
 #include <cstdint>

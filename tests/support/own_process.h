@@ -1,4 +1,4 @@
-// Tests in a process of their own, with an environment variable set: Qualcomm's library has one architecture in a
+// Tests in a separate process, with an environment variable set: Qualcomm's library supports one architecture per
 // process.
 #pragma once
 
@@ -17,7 +17,7 @@ extern char** environ;
 
 namespace tandem::test {
 
-// Runs the tests of this program that `tests` (a filter) names. They have to pass, all of them; what they said.
+// Runs the tests of this program that `tests` (a filter) names. All of them must pass; returns their output.
 inline std::string run_in_own_process(const char* variable, const std::string& value, const std::string& tests) {
   const TempFolder folder;
   const std::string log = (folder / "log.txt").string();

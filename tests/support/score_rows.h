@@ -1,4 +1,4 @@
-// The logits of all tokens, of whatever scores them.
+// The logits of all tokens, from anything that scores them.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // A small but complete method, for tests of graphs and files: an embedding, one layer of attention with its cache, a
-// quantized linear layer and a head, with a mask and logits of any dtype.
+// quantized linear layer and an LM head, with a mask and logits of any dtype.
 #pragma once
 
 #include <string>

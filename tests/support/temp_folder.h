@@ -1,4 +1,4 @@
-// A folder that goes away with the test that made it, and whole files in and out.
+// A folder that is deleted with the test that made it, and helpers to read and write whole files.
 #pragma once
 
 #include <unistd.h>

@@ -98,7 +98,7 @@ class ZipWriter {
   static void u64(std::string& out, uint64_t value) { number(out, value, 8); }
 };
 
-// Pieces of pickles.
+// Fragments of pickles.
 inline std::string pickle_text(std::string_view text) {
   std::string out = "X";
   for (int i = 0; i < 4; ++i) out += static_cast<char>(text.size() >> (8 * i));
@@ -159,7 +159,7 @@ class TorchWriter {
     return out + "u";
   }
 
-  // `root` is the pickle of the whole.
+  // `root` is the pickle of the root object.
   std::string finish(const std::string& root) const { return finish_with(std::string("\x80\x02", 2) + root + "."); }
   std::string finish_with(const std::string& pickle) const {
     ZipWriter zip;

@@ -1,5 +1,5 @@
-// Whatever a tokenizer's file says, a byte of text costs a bounded amount of work; what would cost more is refused with
-// a sentence. Work is counted (WorkBudget); the seconds are only there to tell linear from quadratic.
+// Whatever a tokenizer's file says, a byte of text costs a bounded amount of work; anything beyond that is an error.
+// Work is counted (WorkBudget); the seconds only serve to distinguish linear from quadratic time.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -31,7 +31,7 @@ Tokenizer open(const TokenizerSpec& spec) {
   return *tokenizer;
 }
 
-// Encodes also by the compiled form, as a model's file has it.
+// Also encodes with the compiled form, as stored in a model's file.
 void expect_refused(const TokenizerSpec& spec, const std::string& text, const std::string& mentions) {
   const Tokenizer tokenizer = open(spec);
   const std::vector<uint8_t> blob = serialize_tokenizer(tokenizer);
@@ -112,7 +112,7 @@ TEST(BoundedWork, NormalizersThatMakeTheTextLonger) {
   expect_refused(by_regex, std::string(50'000, 'a'), "too long");
 }
 
-// Each stretch of text between added tokens is normalized on its own.
+// Each run of text between added tokens is normalized separately.
 TEST(BoundedWork, NormalizersOnManyShortStretches) {
   TokenizerSpec spec = letters_spec();
   spec.added_tokens.push_back({.content = "b", .id = 10});
@@ -162,7 +162,7 @@ TEST(BoundedWork, LiteralPatternsHaveALength) {
   EXPECT_EQ(tokenizer.error().code, ErrorCode::kUnsupported);
 }
 
-// Pieces of some hundred bytes are honest: rules of "=" and the like.
+// Pieces of about a hundred bytes are legitimate: lines of "=" and the like.
 TEST(BoundedWork, RealisticPiecesAreFarFromTheLimit) {
   TokenizerSpec spec = letters_spec();
   spec.model = ModelKind::kUnigram;
@@ -171,13 +171,13 @@ TEST(BoundedWork, RealisticPiecesAreFarFromTheLimit) {
   }
   spec.normalizers.push_back({NormalizerKind::kNfkc});
   expect_encoded(spec, std::string(50'000, 'a'));
-  // The character that becomes longest: eleven times its bytes.
+  // The character that grows most: to eleven times its bytes.
   std::string text;
   for (int i = 0; i < 10'000; ++i) text += "\ufdfa";
   expect_encoded(spec, text);
 }
 
-// A token's cost does not grow with the text, nor by what its decoders could make of it.
+// A token's cost does not grow with the text or with what its decoders could expand it to.
 TEST(BoundedWork, DecodersThatMakeTokensLonger) {
   for (const bool is_fused : {false, true}) {
     TokenizerSpec spec = letters_spec();

@@ -4,10 +4,11 @@
     python3 -m venv build/tokenizers && build/tokenizers/bin/pip install tokenizers
     build/tokenizers/bin/python tests/tokenizer/differential_tokenizer.py build/release/tandem
 
-For every vocabulary of ../shared/golden/tokenizers (or those named by --vocabularies), --count texts (100,000 unless
-told): encoded with and without special tokens, decoded with and without them, and as many lists of random ids decoded.
-Then the same, with fewer texts, for small tokenizers that have each normalizer, pre-tokenizer, decoder, behavior and
-flag in turn. --seed gives other texts. Exits with 77 (skipped) where the library or the vocabularies are not there.
+For every vocabulary of ../shared/golden/tokenizers (or those named by --vocabularies), --count texts (100,000 by
+default): encoded with and without special tokens, decoded with and without them, and as many lists of random ids
+decoded. Then the same, with fewer texts, for small tokenizers that have each normalizer, pre-tokenizer, decoder,
+behavior and flag in turn. --seed selects other texts. Exits with 77 (skipped) if the library or the vocabularies are
+missing.
 """
 import argparse
 import gzip
@@ -27,7 +28,7 @@ SHOWN = 3
 
 
 def ours(program, path, lines, *flags):
-    """What the program answers to the lines: a list of (ids, decoded), or the message of the first error."""
+    """The program's answers to the lines: a list of (ids, decoded), or the message of the first error."""
     text = "".join(json.dumps(line) + "\n" for line in lines)
     done = subprocess.run([program, "tokenize", path, "--jsonl", *flags], input=text.encode(), capture_output=True)
     if done.returncode != 0:
@@ -51,14 +52,14 @@ def panics(call, item):
     try:
         call([item])
         return False
-    except BaseException as error:  # The library's panics are no Exceptions.
+    except BaseException as error:  # The library's panics are not Exceptions.
         if isinstance(error, KeyboardInterrupt):
             raise
         return True
 
 
 def without_panics(name, call, items):
-    """The items that the library can do at all: some of its parts have bugs that end in a panic."""
+    """The items that the library can process: some of its parts have bugs that end in a panic."""
     if not panics(lambda _: call(items), None):
         return items
     kept = [item for item in items if not panics(call, item)]

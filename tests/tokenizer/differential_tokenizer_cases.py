@@ -13,7 +13,7 @@ SPACES = [" ", "  ", "   ", "\n", "\n\n", "\r\n", "\t", " \n", "\n ", "\u00a0", 
 EMOJI = ["😀", "👍🏽", "👨‍👩‍👧", "🇩🇪", "❤️", "🏳️‍🌈", "☃", "✅", "1️⃣", "🫠"]
 MARKS = ["\u0301", "\u0300", "\u0323", "\u0308", "\u0327", "\u20dd", "\u3099", "\u093c", "\u0e38", "\u0f71", "\u0653",
          "\u1dc4", "\ufe0f", "\u0345", "\u0338"]
-# Characters that normal forms, cases and classes differ about, or that Unicode added late.
+# Characters that normal forms, case mappings or classes treat specially, or that Unicode added late.
 RARE = ["\u212b", "\u2126", "\ufb01", "\uff21", "\u1e9e", "\u0130", "\u0131", "\u017f", "\u03c2", "\u0390", "\u1f80",
         "\u0958", "\u0344", "\u2000", "\u00bd", "\u2460", "\u3392", "\uac01", "\u1100\u1161\u11a8", "\u1100", "\u0ddd",
         "\u1c89", "\ua7cb", "\ua7dc", "\U00010d50", "\U0001e030", "\U00011f02", "\U000323af", "\U0002ebf0", "\u0cf3",
@@ -216,7 +216,7 @@ def decoders():
 
 
 def character_tokenizers():
-    """Pairs of a name and a tokenizer.json that look at each character's properties."""
+    """Pairs of a name and a tokenizer.json that depend on each character's properties."""
     for name, step in normalizers():
         yield f"normalizer {name}", tokenizer(bpe(), step, None, LLAMA_DECODER)
     for step in ({"type": "Punctuation"}, {"type": "Digits", "individual_digits": True}, {"type": "Whitespace"},

@@ -36,8 +36,8 @@ Matches find_all(std::string_view pattern, std::string_view text) {
   return regex.ok() ? find_all(*regex, text, budget).value_or(Matches()) : Matches();
 }
 
-// The same by PCRE2's interpreter. (Its compiler to machine code is not an oracle: version 10.42 is wrong about some
-// lazy repeats in atomic groups.)
+// The same with PCRE2's interpreter. (Its JIT is not an oracle: version 10.42 is wrong about some lazy repeats in
+// atomic groups.)
 class Oracle {
  public:
   explicit Oracle(const std::string& pattern) {
@@ -86,7 +86,7 @@ class PatternMaker {
  public:
   explicit PatternMaker(unsigned seed) : random_(seed) {}
 
-  // In the syntax that both engines read in the same way.
+  // In the syntax that both engines read the same way.
   std::string pattern(int depth = 4) {
     const auto kind = random_() % 20;
     if (depth <= 0 || kind < 9) return atom() + quantifier();
@@ -177,8 +177,8 @@ TEST(Regex, KnowsTheSyntaxOfTokenizers) {
   EXPECT_EQ(find_all(R"(\s)", "a \u3000\u180e\n"), (Matches{{1, 2}, {2, 5}, {8, 9}}));
   EXPECT_EQ(find_all(R"([\S]+)", "ab c"), (Matches{{0, 2}, {3, 4}}));
   EXPECT_EQ(find_all(R"(\w+)", "é1_ Ⓐ-"), (Matches{{0, 4}, {5, 8}}));
-  EXPECT_EQ(find_all(R"(\w+)", "a½⅓"), (Matches{{0, 3}}));    // As Oniguruma has it: of fractions, Latin-1's only.
-  EXPECT_EQ(find_all(R"([\w]+)", "a½⅓"), (Matches{{0, 1}}));  // And not in classes.
+  EXPECT_EQ(find_all(R"(\w+)", "a½⅓"), (Matches{{0, 3}}));    // As in Oniguruma: only Latin-1's fractions.
+  EXPECT_EQ(find_all(R"([\w]+)", "a½⅓"), (Matches{{0, 1}}));  // But not in classes.
   EXPECT_EQ(find_all("(?i:[a-z])+", "aKi\u0131\u017f\u212a"), (Matches{{0, 3}, {5, 10}}));
   EXPECT_EQ(find_all(R"(\h+)", "xfA9g"), (Matches{{1, 4}}));
   EXPECT_EQ(find_all(R"(\u00e9|\x{4e2d}|\x61)", "é中a"), (Matches{{0, 2}, {2, 5}, {5, 6}}));
@@ -269,7 +269,7 @@ TEST(Regex, DamagedProgramsAreReadSafely) {
     size_t loaded = 0;
     for (int i = 0; i < 3'000; ++i) {
       std::string damaged = *compiled;
-      // At the beginning and in the program; most of what is between says which characters there are.
+      // At the beginning and in the program; most of what lies between is the ranges of characters.
       const size_t end = std::min<size_t>(damaged.size(), i % 3 == 0 ? 200 : 2'000);
       const size_t at = i % 3 == 0 ? random() % end : damaged.size() - 1 - random() % end;
       damaged[at] = static_cast<char>(random() % 2 == 0 ? random() % 8 : random());

@@ -1,4 +1,4 @@
-// The patterns that are written out by hand give the words of the regular expressions that they stand for.
+// The hand-written patterns give the same words as the regular expressions that they replace.
 #include "tokenizer/split_patterns.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(SplitPatterns, EqualTheRegularExpressions) {
   for (const std::string_view pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200k}) {
     SCOPED_TRACE(pattern);
     ASSERT_TRUE(find_known_pattern(pattern));
-    // As text, which is how files from before patterns were compiled have it.
+    // As text, as in files from before patterns were compiled.
     const PreTokenizerStep step{PreTokenizerKind::kSplitRegex, split_options(SplitBehavior::kIsolated),
                                 std::string(pattern)};
     const auto by_hand = PreTokenizer::create(std::span(&step, 1));
@@ -102,7 +102,7 @@ TEST(Nfc, QuickTestIsNeverWrong) {
       ASSERT_EQ(nfc(text), text);
     }
   }
-  // No character that passes changes, or changes what is before it.
+  // No character that passes changes, nor does it change what precedes it.
   for (char32_t c = 0; c < 0x30000; ++c) {
     if (c >= 0xd800 && c <= 0xdfff) continue;
     std::string text;

@@ -242,7 +242,7 @@ TEST(Blob, AnyDamageIsSafe) {
       EXPECT_FALSE(damaged.error().message.empty());
       return;
     }
-    // No crash; what comes out is not said.
+    // No crash; the result is unspecified.
     const auto ids = damaged->encode("Once upon a time <|im_start|> naïve 12", true);
     if (ids.ok()) (void)damaged->decode(*ids, false);
     (void)damaged->token_to_id("Ġthe");
@@ -303,7 +303,7 @@ TEST(Blob, NewerVersionIsNamed) {
   EXPECT_EQ(newer.error().code, ErrorCode::kUnsupported);
 }
 
-// Files from before regular expressions were compiled ahead have them as text.
+// Files from before regular expressions were compiled have them as text.
 TEST(Tokenizer, FilesFromBeforePatternsWereCompiled) {
   const auto read = [](const char* name) { return *read_text_file(text_data(name), 1 << 20); };
   const std::string known = read("version2_known_pattern.blob");

@@ -55,7 +55,7 @@ inline std::vector<TokenizerVector> read_vectors(const Json& list) {
   return vectors;
 }
 
-// Random ids, some outside of the vocabulary.
+// Random ids, some outside the vocabulary.
 inline std::vector<int32_t> random_ids(uint64_t seed, int32_t vocab_size, size_t count) {
   std::vector<int32_t> ids;
   for (size_t i = 0; i < count; ++i) {

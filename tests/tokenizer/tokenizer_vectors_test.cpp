@@ -1,4 +1,4 @@
-// Encode, decode and streaming against what the Hugging Face `tokenizers` library gives.
+// Encoding, decoding and streaming against the results of the Hugging Face `tokenizers` library.
 #include <gtest/gtest.h>
 
 #include "tokenizer/import/tokenizer_files.h"

@@ -20,7 +20,7 @@ constexpr uint64_t kMaxGgufNameBytes = 65535;
 constexpr uint32_t kMaxGgufRank = 4;
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint64_t kMaxAlignment = 1 << 20;
-// No real file has this many; each takes memory beyond its bytes.
+// No real file has this many; each uses memory in addition to its bytes.
 constexpr uint64_t kMaxKeys = 100'000;
 constexpr uint64_t kMaxTensors = 1'000'000;
 
@@ -42,7 +42,7 @@ enum ValueType : uint32_t {
 
 struct ValueTypeRow {
   std::string_view name;
-  uint64_t bytes;  // 0: has no fixed size.
+  uint64_t bytes;  // 0: no fixed size.
 };
 constexpr std::array<ValueTypeRow, 13> kValueTypes = {{
     {"an 8-bit number", 1},
@@ -197,7 +197,7 @@ class GgufParser {
       }
       const uint64_t begin = reader_.position();
       if (value.element_type == kString) {
-        // Each has at least eight bytes, so that a huge count ends with the file.
+        // Each has at least eight bytes, so a huge count ends with the file.
         for (uint64_t i = 0; i < value.count && reader_.ok(); ++i) reader_.skip(reader_.u64());
       } else {
         const auto size = checked_mul(value.count, kValueTypes[value.element_type].bytes);

@@ -35,7 +35,7 @@ class GgufContent {
   const GgufTensor* find_tensor(std::string_view name) const;
   const std::string& what() const { return what_; }
 
-  // Metadata. A key that is absent gives nothing; one of another type is an error.
+  // Metadata. An absent key gives nothing; one of another type is an error.
   bool has(std::string_view key) const { return values_.contains(key); }
   Result<std::optional<int64_t>> integer(std::string_view key) const;
   Result<std::optional<double>> number(std::string_view key) const;  // Finite, or an error.
@@ -45,7 +45,7 @@ class GgufContent {
   Result<std::vector<std::string_view>> strings(std::string_view key) const;
   Result<std::vector<int64_t>> integers(std::string_view key) const;
   Result<std::vector<float>> floats(std::string_view key) const;
-  // All keys that begin so, sorted.
+  // All keys with this prefix, sorted.
   std::vector<std::string_view> keys(std::string_view prefix) const;
 
  private:

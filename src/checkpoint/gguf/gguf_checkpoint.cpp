@@ -132,7 +132,7 @@ Status add_tensors(const GgufContent& content, const GgufArchitecture& architect
 Result<Container> open_gguf(const std::filesystem::path& path) {
   TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
   TANDEM_ASSIGN(Container container, if_unchanged(file, parse_gguf(file.bytes(), path.string())));
-  container.files.push_back(std::move(file));  // Its bytes stay where they are.
+  container.files.push_back(std::move(file));  // Its bytes stay in place.
   return container;
 }
 

@@ -199,7 +199,7 @@ class ConfigMaker {
     }
     if (std::all_of(factors.begin(), factors.end(), [](float f) { return f == 1.0f; })) return ok_status();
     const double factor = *std::max_element(factors.begin(), factors.end());
-    std::vector<int64_t> contexts = {8192};  // Llama 3's own, then any other power of two.
+    std::vector<int64_t> contexts = {8192};  // Llama 3's, then any other power of two.
     for (int64_t context = 16; context <= int64_t{1} << 20; context *= 2) contexts.push_back(context);
     for (const int64_t original : contexts) {
       if (!is_llama3(factors, factor, original)) continue;
@@ -218,7 +218,7 @@ class ConfigMaker {
     return ok_status();
   }
 
-  // Whether these are Llama 3's factors for an original context of so many positions, with its usual bands (1 and 4).
+  // Whether these are Llama 3's factors for this original context, with its usual bands (1 and 4).
   bool is_llama3(const std::vector<float>& factors, double factor, int64_t original) const {
     const auto context = static_cast<double>(original);
     for (size_t i = 0; i < factors.size(); ++i) {
@@ -252,8 +252,8 @@ class ConfigMaker {
     }
     const bool is_gemma3 = architecture_.name == "gemma3";
     const auto layers = config_["num_hidden_layers"].get<int64_t>();
-    // No key says how queries are scaled. All sizes divide by the root of the head's size, but for the largest of each
-    // family, which have 46 and 62 layers.
+    // No key says how queries are scaled. All sizes divide by the square root of the head dimension, except the largest
+    // of each family, which have 46 and 62 layers.
     const auto hidden = config_["hidden_size"].get<int64_t>(), heads = config_["num_attention_heads"].get<int64_t>();
     config_["query_pre_attn_scalar"] = layers == (is_gemma3 ? 62 : 46) ? hidden / heads : head_dim_;
     if (!window) return missing("attention.sliding_window");

@@ -12,9 +12,9 @@ namespace tandem {
 namespace {
 
 constexpr size_t kMaxTokens = 10'000'000;
-// Finding the two parts of a piece takes quadratic time in its length. Real vocabularies need some 10 million steps.
+// Finding the two parts of a piece takes time quadratic in its length. Real vocabularies need about 10 million steps.
 constexpr uint64_t kMaxWork = 2'000'000'000;
-constexpr size_t kMaxGgufTokenBytes = 1024;  // The longest in use are runs of some hundred spaces.
+constexpr size_t kMaxGgufTokenBytes = 1024;  // The longest in use are runs of about a hundred spaces.
 
 using TokenIds = std::unordered_map<std::string_view, uint32_t>;
 
@@ -85,7 +85,7 @@ void add_added_tokens(const Vocabulary& vocabulary, const TokenIds& ids, Tokeniz
   }
 }
 
-// What is put around a text, and the tokens that `ids` has.
+// The tokens added around a text, and those of `ids`.
 void add_common(const Vocabulary& vocabulary, const TokenIds& ids, TokenizerSpec& spec) {
   if (vocabulary.bos) spec.prefix.push_back(static_cast<uint32_t>(*vocabulary.bos));
   if (vocabulary.eos) spec.suffix.push_back(static_cast<uint32_t>(*vocabulary.eos));
@@ -96,7 +96,7 @@ void add_common(const Vocabulary& vocabulary, const TokenIds& ids, TokenizerSpec
   add_added_tokens(vocabulary, ids, spec);
 }
 
-// A piece that is two others, one after the other.
+// A piece that is the concatenation of two others.
 struct Merge {
   float score;
   uint32_t left_length, right_length;  // In characters.
@@ -132,7 +132,7 @@ std::vector<Merge> find_merges(const Vocabulary& vocabulary, const TokenIds& ids
   return merges;
 }
 
-// How texts are cut before merging, by the names that GGUF files use.
+// How texts are split before merging, by the names that GGUF files use.
 struct SplitRule {
   std::string_view pattern;
   bool digits = false;  // Split at digits first.

@@ -1,4 +1,4 @@
-// A tokenizer from a vocabulary that came as lists of tokens, scores and merges (GGUF).
+// A tokenizer from a vocabulary given as lists of tokens, scores and merges (GGUF).
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct Vocabulary {
   std::vector<std::string_view> merges;  // "a b", for byte-level BPE.
   std::string_view pre;                  // How byte-level BPE splits texts: "qwen2", "llama-bpe", ...
   bool add_space_prefix = true;          // sentencepiece
-  std::optional<int64_t> bos;            // To be put before each text.
-  std::optional<int64_t> eos;            // To be put after each text.
+  std::optional<int64_t> bos;            // Added before each text.
+  std::optional<int64_t> eos;            // Added after each text.
 };
 
-// sentencepiece's BPE: pieces with scores, bytes for what has no piece. Merges are found from the scores, as
-// transformers does it when it converts such a model.
+// sentencepiece's BPE: pieces with scores, and bytes for text without a piece. Merges are derived from the scores, as
+// transformers does when it converts such a model.
 Result<TokenizerSpec> sentencepiece_spec(const Vocabulary& vocabulary, std::string_view what);
 
 // GPT-2's kind: tokens over 256 printable stand-ins for bytes, and a list of merges.

@@ -22,8 +22,8 @@ using ir::OpKind;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Samples do not reach the extremes: an observed range is widened by this share on both sides.
 constexpr float kHeadroom = 0.1f;
-// The score of a masked slot may be anything that its encoding holds; the mask must bring the highest of them down to
-// the lowest value of the sum.
+// The score of a masked slot may be any value of its encoding; the mask must bring the highest of them down to the
+// lowest value of the sum.
 constexpr float kMaskRoom = 1.05f;
 constexpr int kPlotBins = 48;
 

@@ -20,8 +20,8 @@ struct AttentionForm {
     kPerQueryHead,  // SHA: one for each query head.
   };
   Heads heads = Heads::kTogether;
-  // Cache and own rows are multiplied separately, and the results joined. Otherwise the rows are first appended to the
-  // cache.
+  // The cache and the call's own rows are multiplied separately, and the results joined. Otherwise the rows are first
+  // appended to the cache.
   bool keys_apart = false;
   bool values_apart = false;
 

@@ -15,7 +15,7 @@ using Heads = AttentionForm::Heads;
 
 // The name of a tensor. A part of a tensor has the whole one's name, followed by '@' and the part
 // ("layers.3.attention.scores@2.cache"), and shares the whole tensor's encoding (Tensor::part_of). Caches and new rows
-// of one KV head are inputs and outputs, with names of their own: "k_cache.3.2" and "k_new.3.2".
+// of one KV head are inputs and outputs, with their own names: "k_cache.3.2" and "k_new.3.2".
 struct Label {
   std::string whole;
   std::string piece = {};  // "@2.cache"
@@ -191,7 +191,7 @@ class Expander {
     return kv_rows_[{cache, head}] = rows;
   }
 
-  // Layers with a window that is shorter than the context have a mask of their own.
+  // Layers with a window shorter than the context have their own mask.
   TensorId mask_for(int64_t window) {
     if (window == 0 || window >= graph_.context) return mask_;
     const std::string name = ir::window_mask_name(window);
@@ -222,7 +222,7 @@ class Expander {
     return piece;
   }
 
-  // q * k, for all that the call can see.
+  // q * k, for everything that the call can see.
   TensorId scores_of(const Piece& piece) {
     const Label scores = label("scores", piece.suffix);
     const int64_t heads = graph_.at(piece.q).shape[0], tokens = graph_.tokens, seen = graph_.context + tokens;

@@ -47,8 +47,8 @@ inline std::string_view linear_layer_name(const ir::Tensor& weight) {
 
 // A model with tied embeddings whose embedding and LM head have the same format keeps one copy of them.
 Status share_tied_lm_head(ir::Graph& graph, const PassContext& context);
-// Weights get the formats that the recipe gives them, and linear layers with integer weights round their input. No
-// layer may be left to choose for (choose_activations.h).
+// Weights get the formats that the recipe assigns, and linear layers with integer weights round their input. No layer's
+// activations may be open (choose_activations.h).
 Status assign_weight_formats(ir::Graph& graph, const PassContext& context);
 // Caches of layers with a window keep only the window and the rows that a call adds.
 Status shorten_window_caches(ir::Graph& graph, const PassContext& context);
@@ -61,7 +61,7 @@ Status fuse_gated_activation(ir::Graph& graph, const PassContext& context);
 
 // ---- For fixed graphs ----
 
-// A linear layer's bias becomes an op of its own.
+// A linear layer's bias becomes a separate op.
 Status split_bias(ir::Graph& graph, const PassContext& context);
 // silu(x) becomes x * sigmoid(x).
 Status expand_silu(ir::Graph& graph, const PassContext& context);

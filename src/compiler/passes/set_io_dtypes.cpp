@@ -5,7 +5,7 @@ namespace tandem {
 namespace {
 
 // What the lowest value of an integer mask adds to a score. Back ends treat it as -infinity where they can; for one
-// that adds it as it is, it must exceed any real difference of scores and still leave fine steps near 0.
+// that adds it unchanged, it must exceed any real difference of scores and still leave fine steps near 0.
 constexpr float kMaskDepth = 100.0f;
 
 }  // namespace

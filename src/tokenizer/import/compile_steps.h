@@ -1,5 +1,5 @@
-// The steps of a tokenizer with their regular expressions compiled, as normalizers, pre-tokenizers and decoders want
-// them.
+// The steps of a tokenizer with their regular expressions compiled, as normalizers, pre-tokenizers and decoders
+// require.
 #pragma once
 
 #include <span>

@@ -21,13 +21,13 @@ struct Inflater {
   }
 };
 
-// A tokenizer.json is packed to a tenth, one of few words to a thirtieth. The format reaches a thousandth, which only
-// files do that are meant to fill the memory.
+// A tokenizer.json compresses to a tenth, one with few words to a thirtieth. The format can reach a thousandth, but
+// only files made to exhaust memory do.
 constexpr uint64_t kMaxRatio = 100;
 constexpr uint64_t kAlwaysAllowed = 1 << 20;
 constexpr size_t kChunk = 1 << 16;
 
-// Gives take() the content in chunks, until it fails.
+// Passes the content to take() in chunks, until it fails.
 template <typename Take>
 Status inflate_chunks(std::string_view bytes, Take&& take) {
   Inflater inflater;
@@ -62,7 +62,7 @@ Status inflate_chunks(std::string_view bytes, Take&& take) {
 bool is_gzip(std::string_view bytes) { return bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b'; }
 
 Result<std::string> gunzip(std::string_view bytes, uint64_t limit) {
-  // Counted first, so that memory is only taken for what is known to be of a sensible size, and once.
+  // Count first, so that memory is allocated once, and only for a reasonable size.
   const uint64_t most = std::min(limit, kAlwaysAllowed + kMaxRatio * bytes.size());
   uint64_t size = 0;
   TANDEM_TRY(inflate_chunks(bytes, [&](std::string_view chunk) -> Status {

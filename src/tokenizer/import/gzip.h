@@ -1,4 +1,4 @@
-// Inflates gzip files that tokenizers come in.
+// Inflates gzipped tokenizer files.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace tandem {
 
 bool is_gzip(std::string_view bytes);
-// The content of a gzip file (one or more members). Refuses more than `limit` bytes, and files that unpack to so much
-// more than they have that they can only be meant to fill the memory, before memory is taken for them.
+// The content of a gzip file (one or more members). Before it allocates memory, refuses more than `limit` bytes, and
+// compression ratios that only files made to exhaust memory have.
 Result<std::string> gunzip(std::string_view bytes, uint64_t limit);
 
 }  // namespace tandem

@@ -52,8 +52,8 @@ Result<SentencePieceModel> read_llama2c_tokenizer(std::string_view bytes) {
     bytes.remove_prefix(length);
     if (!std::isfinite(piece.score)) return corrupt("piece {} of tokenizer.bin has no valid score", number);
     if (!is_valid_utf8(piece.text)) return corrupt("piece {} of tokenizer.bin is not valid UTF-8", number);
-    // The file has spaces where sentencepiece has U+2581. The first three pieces are the ones without a meaning in
-    // texts, the next 256 are the bytes.
+    // The file has spaces where sentencepiece has U+2581. The first three pieces do not occur in texts, the next 256
+    // are the bytes.
     if (number == 0) {
       piece = {"<unk>", 0, PieceType::kUnknown};
     } else if (number <= 2) {

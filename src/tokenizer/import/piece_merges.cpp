@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// Finding the two parts of a piece takes quadratic time in its length. Real vocabularies need some 10 million steps.
+// Finding the two parts of a piece takes time quadratic in its length. Real vocabularies need about 10 million steps.
 constexpr uint64_t kMaxWork = 2'000'000'000;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Merges for vocabularies that have none: where a piece's own rank says when it is made, any two pieces that make it up
-// are a merge of that rank.
+// Merges for vocabularies that have none: where a piece has a rank, any two pieces that concatenate to it are a merge
+// of that rank.
 #pragma once
 
 #include <cstdint>

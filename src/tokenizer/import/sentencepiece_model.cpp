@@ -209,8 +209,8 @@ Result<TokenizerSpec> make_sentencepiece_spec(const SentencePieceModel& model) {
         [[fallthrough]];
       case PieceType::kControl: token.special = true; [[fallthrough]];
       case PieceType::kUserDefined:
-        // Control pieces end a text, and a new one begins; the user's own are found in the middle of a text, where
-        // spaces have become U+2581.
+        // A text is split at control pieces; user-defined pieces are matched inside a text, where spaces have become
+        // U+2581.
         token.normalized = !token.special;
         token.as_is = true;
         if (!token.content.empty()) spec.added_tokens.push_back(std::move(token));

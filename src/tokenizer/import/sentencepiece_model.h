@@ -39,8 +39,8 @@ Result<SentencePieceModel> read_llama2c_tokenizer(std::string_view bytes);
 bool looks_like_sentencepiece(std::string_view bytes);
 bool looks_like_llama2c_tokenizer(std::string_view bytes);
 
-// Control pieces become special tokens that are found in texts, as transformers does it; a beginning of text is put
-// before the text if the model has one.
+// Control pieces become special tokens that are matched in texts, as in transformers; a beginning-of-text token is
+// prepended if the model has one.
 Result<TokenizerSpec> make_sentencepiece_spec(const SentencePieceModel& model);
 
 }  // namespace tandem

@@ -79,7 +79,7 @@ void add_special(TokenizerSpec& spec, std::string content, uint32_t id) {
   spec.added_tokens.push_back(std::move(token));
 }
 
-// The ids go on from the last rank.
+// The ids continue after the last rank.
 void add_llama3_tokens(TokenizerSpec& spec, uint32_t first) {
   constexpr std::string_view kNamed[] = {"<|begin_of_text|>",
                                          "<|end_of_text|>",

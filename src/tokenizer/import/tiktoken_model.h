@@ -1,5 +1,5 @@
-// Reads tiktoken vocabularies: a line for each token, its bytes in base64 and its rank. The files hold neither the
-// pattern nor the special tokens, so they are known by who uses them.
+// Reads tiktoken vocabularies: a line for each token, its bytes in base64 and its rank. The files contain neither the
+// pattern nor the special tokens, so both depend on the model that uses the file.
 #pragma once
 
 #include <string_view>

@@ -70,7 +70,7 @@ class BlobWriter {
     uint32_t flags = 0;
   };
 
-  // Byte-level tokenizers whose words and tokens can be kept as bytes, and never as the characters that stand for them.
+  // Byte-level tokenizers whose words and tokens can be stored as bytes instead of the characters that represent them.
   bool is_byte_level() const {
     return spec_.model == ModelKind::kBpe && !spec_.byte_fallback && !spec_.pre_tokenizers.empty() &&
            spec_.pre_tokenizers.back().kind == PreTokenizerKind::kByteLevel &&
@@ -127,7 +127,7 @@ class BlobWriter {
       Token& token = tokens_[added.id];
       if ((token.flags & kTokenModel) == 0) token = stored(added.content);
       token.flags |= kTokenPresent | kTokenAdded | (added.special ? kTokenSpecial : 0u);
-      // Its name is for looking it up; what is matched in texts, and decoded to, is its normalized form.
+      // Its name is for look-ups; its normalized form is what is matched in texts and decoded to.
       if (const Token form = stored(contents_[i]); form.bytes != token.bytes) {
         token.flags |= kTokenDecodesAs;
         decode_as[added.id] = form.bytes;
@@ -166,7 +166,7 @@ class BlobWriter {
     table.assign(slots * 4, 0xff);
     token_probe_ = 0;
     for (uint32_t i = 0; i < tokens_.size(); ++i) {
-      // The first of two of the same name is found. In Unigram's list that is the last one.
+      // Of two tokens with the same name, the first is found; in Unigram's list, the last.
       const auto id = spec_.model == ModelKind::kUnigram ? static_cast<uint32_t>(tokens_.size()) - 1 - i : i;
       const Token& token = tokens_[id];
       if ((token.flags & kTokenPresent) == 0) continue;
@@ -206,7 +206,7 @@ class BlobWriter {
   }
 
   void write_byte_ids() {
-    // A byte's token comes from the model's vocabulary, also if an added token of the same name hides it.
+    // A byte's token comes from the model's vocabulary, even if an added token of the same name hides it.
     std::array<uint32_t, 256> ids;
     ids.fill(kNoToken);
     for (const VocabularyEntry& entry : spec_.vocabulary) {
@@ -214,7 +214,7 @@ class BlobWriter {
         const std::optional<std::string> bytes = bytes_from_byte_level(entry.token);
         if (bytes && bytes->size() == 1) ids[static_cast<uint8_t>((*bytes)[0])] = entry.id;
       } else if (const std::optional<uint8_t> byte = byte_of_fallback_token(entry.token)) {
-        // Decoding takes both cases, encoding only knows capitals.
+        // Decoding accepts both cases, encoding only capitals.
         if (entry.token == str_format("<0x{:02X}>", *byte)) ids[*byte] = entry.id;
       }
     }
@@ -329,7 +329,7 @@ class BlobWriter {
   std::vector<NormalizerStep> normalizers_;  // The steps with their patterns compiled.
   std::vector<PreTokenizerStep> pre_tokenizers_;
   std::vector<DecoderStep> decoders_;
-  std::vector<std::string> contents_;  // Of the added tokens, normalized where they are matched so.
+  std::vector<std::string> contents_;  // Of the added tokens, normalized where they are matched in normalized text.
   std::vector<Token> tokens_;
   std::array<std::vector<uint8_t>, Blob::kSectionCount> sections_;
   uint64_t seed_ = 0;

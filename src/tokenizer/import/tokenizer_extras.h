@@ -1,4 +1,4 @@
-// What transformers reads beside a vocabulary that is not a tokenizer.json: tokenizer_config.json,
+// The files that transformers reads in addition to a vocabulary other than tokenizer.json: tokenizer_config.json,
 // special_tokens_map.json and added_tokens.json.
 #pragma once
 
@@ -21,13 +21,13 @@ struct TokenizerExtras {
   std::optional<std::string> eos_token;
   std::optional<std::string> unk_token;
   std::vector<AddedToken> added_tokens;     // With their ids.
-  std::vector<std::string> special_tokens;  // Of special_tokens_map.json.
+  std::vector<std::string> special_tokens;  // From special_tokens_map.json.
 };
 
-// All files are optional; one that is there and broken is an error.
+// All files are optional; a broken one is an error.
 Result<TokenizerExtras> read_tokenizer_extras(const std::filesystem::path& folder);
 
-// Adds the tokens to a tokenizer that has its vocabulary: those that it has keep their ids and become added tokens.
+// Adds the tokens to a tokenizer that has its vocabulary: those already in it keep their ids and become added tokens.
 Status apply_tokenizer_extras(const TokenizerExtras& extras, TokenizerSpec& spec);
 
 // The id of a token of the vocabulary or of an added one.

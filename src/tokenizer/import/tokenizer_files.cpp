@@ -1,4 +1,4 @@
-// Finds out what kind of tokenizer a file or a folder has, and reads it with what lies beside it.
+// Detects which kind of tokenizer a file or a folder has, and reads it with its companion files.
 #include "tokenizer/import/tokenizer_files.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr uint64_t kMaxModelBytes = 256u << 20;
 constexpr const char* kFileNames[] = {"tokenizer.json", "tokenizer.json.gz", "tokenizer.model",
                                       "qwen.tiktoken",  "vocab.json",        "tokenizer.bin"};
 
-// What the post-processor adds, where the configuration says so and the files' own default does not hold.
+// What the post-processor adds, where the configuration overrides the files' default.
 void apply_bos_and_eos(const TokenizerExtras& extras, TokenizerSpec& spec) {
   const auto id_of = [&](const std::optional<std::string>& token) {
     return token ? find_token(spec, *token) : std::nullopt;

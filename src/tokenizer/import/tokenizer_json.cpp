@@ -141,8 +141,8 @@ Status read_model(const Json& model, TokenizerSpec& spec, TokenIds& ids) {
   return unsupported("the tokenizer's model type \"{}\" is not supported", *type);
 }
 
-// An added token that the model's vocabulary has keeps that id; the others are numbered on from the vocabulary's size,
-// in the order of the list. That is what the library does: the "id" written in the list is not used.
+// An added token that is in the model's vocabulary keeps that id; the others are numbered from the vocabulary's size
+// on, in the order of the list. The library does the same: the "id" written in the list is not used.
 Status read_added_tokens(const Json* list, TokenizerSpec& spec, const TokenIds& ids) {
   if (list == nullptr) return ok_status();
   if (!list->is_array()) return corrupt("the tokenizer's \"added_tokens\" is not a list");
@@ -255,7 +255,7 @@ Result<TokenizerSpec> read_tokenizer_json(const Json& json) {
   if (version.value_or("1.0") != "1.0") {
     return unsupported("tokenizer.json has version \"{}\"; only \"1.0\" is known", *version);
   }
-  // "truncation" and "padding" are left aside on purpose, as transformers does: they belong to a call, not to a text.
+  // "truncation" and "padding" are ignored on purpose, as in transformers: they belong to a call, not to a text.
   TokenizerSpec spec;
   const Json* model = json_member(json, "model");
   if (model == nullptr || !model->is_object()) return corrupt("tokenizer.json has no \"model\" object");

@@ -7,10 +7,10 @@
 
 namespace tandem {
 
-// What is not supported is refused by name (kUnsupported).
+// Unsupported features are refused by name (kUnsupported).
 Result<TokenizerSpec> read_tokenizer_json(const Json& json);
 
-// The flags of one added token ({"content": …, "lstrip": …}); its id is left aside.
+// The flags of one added token ({"content": …, "lstrip": …}); its id is ignored.
 Result<AddedToken> read_added_token(const Json& item);
 
 }  // namespace tandem

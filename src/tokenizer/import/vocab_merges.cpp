@@ -74,7 +74,7 @@ Result<TokenizerSpec> read_vocab_and_merges(std::string_view vocab_json, std::st
                                  std::string(qwen ? kQwen2Pattern : kGpt2Pattern)});
   spec.pre_tokenizers.push_back({PreTokenizerKind::kByteLevel});
   spec.decoders.push_back({DecoderKind::kByteLevel});
-  // The classes' own special token, which their files need not name.
+  // The special token of these classes, which their files need not name.
   if (const auto it = ids.find("<|endoftext|>"); it != ids.end()) {
     AddedToken end;
     end.content = "<|endoftext|>";

@@ -1,4 +1,4 @@
-// Reads vocab.json with merges.txt, as GPT-2, CodeGen and Qwen2 have them.
+// Reads vocab.json with merges.txt, the files of GPT-2, CodeGen and Qwen2.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// The pipeline is not in the files: it is known by the tokenizer's class; without one it is GPT-2's.
+// The pipeline is not in the files: it follows from the tokenizer's class; without one it is GPT-2's.
 Result<TokenizerSpec> read_vocab_and_merges(std::string_view vocab_json, std::string_view merges_txt,
                                             const TokenizerExtras& extras);
 

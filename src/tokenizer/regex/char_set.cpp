@@ -23,10 +23,10 @@ constexpr size_t kCategoryCount = std::size(kCategoryNames);
 constexpr CodePointRange kWhiteSpace[] = {{0x9, 0xd},       {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},
                                           {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
                                           {0x205f, 0x205f}, {0x3000, 0x3000}};
-// Letters that are no letters by their category.
+// Letters whose general category is not a letter.
 constexpr CodePointRange kOtherAlphabetic[] = {
     {0x24b6, 0x24e9}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
-// What Oniguruma's table of Latin-1 has besides: superscripts and fractions. It looks there outside of classes only.
+// Also in Oniguruma's Latin-1 table: superscripts and fractions. It uses that table only outside classes.
 constexpr CodePointRange kLatin1WordCharacters[] = {{0xb2, 0xb3}, {0xb9, 0xb9}, {0xbc, 0xbe}};
 constexpr CodePointRange kHexDigits[] = {{'0', '9'}, {'A', 'F'}, {'a', 'f'}};
 
@@ -56,7 +56,7 @@ const CategoryRanges& category_ranges() {
   return table;
 }
 
-// Characters that differ in case only: S, s and the long s.
+// Characters that differ only in case: S, s and the long s.
 struct CaseOrbits {
   std::vector<std::vector<char32_t>> groups;
   std::map<char32_t, size_t> group_of;

@@ -11,7 +11,7 @@ namespace tandem {
 class CharSet {
  public:
   void add(char32_t first, char32_t last) { ranges_.push_back({first, last}); }
-  // A general category ("Lu") or a group of them ("L"), or all others. False: there is none of this name.
+  // A general category ("Lu") or a group of them ("L"), or its complement. False if there is none of this name.
   bool add_category(std::string_view name, bool negated);
   // \s, \S, \w and \h of Oniguruma.
   void add_white_space();
@@ -19,10 +19,10 @@ class CharSet {
   void add_word_characters(bool in_class);
   void add_hex_digits();
   void negate() { negated_ = !negated_; }
-  // With `any_case`, a character is in the set if one that differs in case only is. Call once all is added.
+  // With `any_case`, a character is in the set if one that differs only in case is. Call it after adding everything.
   void finish(bool any_case);
 
-  // Sorted, and apart from each other. Good once finish() was called.
+  // Sorted and not adjacent. Valid after finish().
   const std::vector<CodePointRange>& ranges() const { return ranges_; }
 
  private:

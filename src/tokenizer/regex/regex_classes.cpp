@@ -25,7 +25,7 @@ bool has_line_assertion(const RegexProgram& program) {
   });
 }
 
-// The sets that the instructions use, each of them once. Instructions are given the new numbers.
+// The sets that the instructions use, without duplicates. Renumbers them in the instructions.
 std::vector<const CharSet*> used_sets(std::span<const CharSet> sets, RegexProgram& program) {
   std::vector<uint32_t> numbers(sets.size(), kNoSet);
   std::vector<const CharSet*> used;
@@ -49,7 +49,7 @@ std::vector<const CharSet*> used_sets(std::span<const CharSet> sets, RegexProgra
 Status find_classes(std::span<const CharSet> sets, RegexProgram& program) {
   std::vector<const CharSet*> used = used_sets(sets, program);
   const size_t set_count = used.size();
-  CharSet line_break;  // The assertions about lines ask for it.
+  CharSet line_break;  // For the assertions about lines.
   line_break.add('\n', '\n');
   if (has_line_assertion(program)) used.push_back(&line_break);
 

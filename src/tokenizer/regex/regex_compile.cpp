@@ -10,7 +10,7 @@ namespace {
 
 using Op = RegexInstruction::Op;
 
-// The patterns of real tokenizers have some fifty instructions. Repeated groups are copies, so that a short pattern can
+// The patterns of real tokenizers have about fifty instructions. Repeated groups are copied, so a short pattern can
 // become a long program.
 constexpr size_t kMaxInstructions = 4096;
 constexpr size_t kMaxVisits = 1 << 16;
@@ -66,7 +66,7 @@ class RegexWriter {
     return ok_status();
   }
 
-  // What is matched on its own: a condition, or a group that is never entered again.
+  // Matched independently: a condition, or a group that is never re-entered.
   Status emit_apart(const RegexNode& node) {
     const uint32_t at = add({.op = node.kind == RegexNode::Kind::kAtomic ? Op::kAtomic : Op::kLook,
                              .negated = node.negated,

@@ -1,4 +1,4 @@
-// Compiles the regular expressions of tokenizer files ahead of time, into what the run time reads (tokenizer/regex.h).
+// Compiles the regular expressions of tokenizer files ahead of time, for the run time (tokenizer/regex.h).
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// The compiled form of a pattern in Oniguruma's syntax. kUnsupported names the construct that is not known to mean the
-// same as in Oniguruma.
+// The compiled form of a pattern in Oniguruma's syntax. kUnsupported names a construct that might not mean the same as
+// in Oniguruma.
 Result<std::string> compile_regex(std::string_view pattern);
 // The same, ready to run.
 Result<Regex> make_regex(std::string_view pattern);

@@ -1,9 +1,9 @@
 // From the instructions of a regular expression to its automaton (tokenizer/regex_dfa.h).
 //
-// The states are found as RE2 finds them: a state is the list of the instructions that a match may go on at, in the
-// order in which a backtracking matcher would try them. For each class of the next character, conditions are decided,
-// the list is followed up to what takes a character, and all that comes after the end of the pattern is dropped, since
-// it would be tried only if the match had failed.
+// The states are found as in RE2: a state is the list of the instructions at which a match may continue, in the order
+// in which a backtracking matcher would try them. For each class of the next character, conditions are evaluated, the
+// list is followed up to the instructions that consume a character, and everything after the end of the pattern is
+// dropped, since it would be tried only if the match had failed.
 #include <algorithm>
 #include <map>
 
@@ -19,7 +19,7 @@ constexpr size_t kMaxStates = 1024;
 constexpr size_t kMaxTransitions = 1 << 14;
 constexpr size_t kMaxSteps = 1 << 20;
 
-// An instruction, and of a repeat how many it has taken. The highest bit: what it takes is wanted, not where it goes.
+// An instruction and, for a repeat, how many characters it has consumed. The highest bit: about to consume a character.
 constexpr uint32_t kCounterBits = 14;
 constexpr uint32_t kTakeBit = 0x80000000u;
 constexpr uint32_t kMaxTaken = (1u << (31 - kCounterBits)) - 1;
@@ -58,7 +58,7 @@ class DfaBuilder {
   std::vector<uint16_t> table_;
 
  private:
-  // As a character before, or behind: the beginning of the text, or its end.
+  // As the class of the previous or next character: the beginning of the text, or its end.
   static constexpr uint32_t kNothing = 0xffffu;
 
   using List = std::vector<uint32_t>;
@@ -70,7 +70,7 @@ class DfaBuilder {
     return found->second;
   }
 
-  // Past jumps, so that lists which mean the same are the same.
+  // Skips jumps, so that equivalent lists are equal.
   uint32_t followed(uint32_t at) const {
     for (size_t i = 0; program_.code[at].op == Op::kJump && i < program_.code.size(); ++i) at = program_.code[at].x;
     return at;
@@ -144,9 +144,9 @@ class DfaBuilder {
   bool repeat(uint32_t item, const RegexInstruction& i, List& waiting) {
     const uint32_t count = taken(item);
     const bool takes = count < i.max && is_in(i.set, next_);
-    // A possessive one goes on only where it can take no more.
+    // A possessive one continues only where it can consume no more.
     const bool goes_on = count >= i.min && (i.mode != RepeatMode::kPossessive || !takes);
-    // Without an upper bound, all numbers from the least on are the same.
+    // Without an upper bound, all counts from the minimum on are equivalent.
     const uint32_t most = i.max == kUnbounded ? i.min : i.max;
     if (most > kMaxTaken) return false;
     const uint32_t again = program_counter(item) | (std::min(count + 1, most) << kCounterBits);
@@ -154,7 +154,7 @@ class DfaBuilder {
     if (takes && (is_take || i.mode != RepeatMode::kLazy)) take(again);
     if (is_take) return true;
     if (takes && i.mode == RepeatMode::kLazy) waiting.push_back(item | kTakeBit);
-    // An unbounded repeat takes with any number from the least on, and so does its first step.
+    // An unbounded repeat consumes at any count from the minimum on, and so does its first step.
     if (goes_on) waiting.push_back(program_counter(item) + 1);
     return true;
   }
@@ -220,7 +220,7 @@ class DfaBuilder {
         case Op::kNextRound: return Answer::kUnknown;
         case Op::kAccept:
           if (!behind) return Answer::kYes;
-          break;  // A look-behind takes its character.
+          break;  // A look-behind consumes its character.
       }
     }
     return unknown ? Answer::kUnknown : Answer::kNo;

@@ -1,4 +1,5 @@
-// Reads Oniguruma's syntax. What it is known to mean is taken; everything else is refused by name, never guessed.
+// Reads Oniguruma's syntax. Constructs of known meaning are accepted; everything else is refused by name, never
+// guessed.
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,7 +14,7 @@ namespace {
 
 using Kind = RegexNode::Kind;
 
-// Patterns of real tokenizers have some hundred bytes.
+// Patterns of real tokenizers have about a hundred bytes.
 constexpr size_t kMaxPatternBytes = 64 * 1024;
 constexpr int kMaxDepth = 64;
 constexpr uint32_t kMaxCount = 65535;
@@ -68,7 +69,7 @@ class RegexParser {
   Result<RegexNode> alternatives() {
     if (++depth_ > kMaxDepth) return refuse("groups inside of each other, too many");
     const bool outer_case = any_case_;
-    // Elsewhere than here, the two engines that know it disagree on what it reaches.
+    // Anywhere else, the two engines that support it disagree on its scope.
     if (take("(?i)")) any_case_ = true;
     RegexNode node{.kind = Kind::kAlternate};
     do {
@@ -92,7 +93,7 @@ class RegexParser {
     return node;
   }
 
-  // The quantifier behind an item, if there is one.
+  // The quantifier after an item, if there is one.
   Result<RegexNode> repeated(RegexNode item) {
     RegexNode repeat{.kind = Kind::kRepeat};
     const bool counted = follows("{");
@@ -129,7 +130,7 @@ class RegexParser {
     return repeat;
   }
 
-  // {3}, {3,} or {3,5}; a brace that begins nothing of this form stands for itself.
+  // {3}, {3,} or {3,5}; any other brace stands for itself.
   Result<bool> count(RegexNode& repeat) {
     if (!follows("{")) return false;
     if (follows("{,")) return refuse("a repetition without its least number");
@@ -211,7 +212,7 @@ class RegexParser {
       any_case_ = outer_case;
       if (!take(")")) return refuse("a group without its end");
       if (form.kind == Kind::kLookbehind) return lookbehind(std::move(node), std::move(body));
-      if (form.kind == Kind::kAtomic && is_repeated_set(body)) {  // A possessive repeat, which is quicker.
+      if (form.kind == Kind::kAtomic && is_repeated_set(body)) {  // A possessive repeat, which is faster.
         body.children[0].mode = RepeatMode::kPossessive;
         return body;
       }
@@ -221,7 +222,7 @@ class RegexParser {
     return refuse(str_format("a group that begins \"{}\"", pattern_.substr(at_, 4)));
   }
 
-  // A condition for each alternative, since each may have a length of its own.
+  // A condition for each alternative, since their lengths may differ.
   Result<RegexNode> lookbehind(RegexNode look, RegexNode body) {
     std::vector<RegexNode> branches;
     if (body.kind == Kind::kAlternate) {
@@ -238,7 +239,7 @@ class RegexParser {
       one.children.push_back(std::move(branch));
       all.children.push_back(std::move(one));
     }
-    // In a group: it cannot be repeated, as other conditions cannot.
+    // In a group: like other conditions, it cannot be repeated.
     RegexNode group{.kind = Kind::kLookahead};
     group.children.push_back(std::move(all));
     return group;
@@ -264,8 +265,8 @@ class RegexParser {
     return set_node(std::move(set));
   }
 
-  // An escape that means the same in a class and outside: adds what stands for many characters, gives what stands for
-  // one.
+  // An escape that means the same inside and outside a class: one for many characters is added, one for a single
+  // character is returned.
   Result<std::optional<char32_t>> escaped(CharSet& set, std::string_view where) {
     if (at_ + 1 >= pattern_.size()) return refuse("a lone backslash at its end");
     const char c = pattern_[at_ + 1];
@@ -353,7 +354,7 @@ class RegexParser {
     return set_node(std::move(set));
   }
 
-  // One character, or nothing if it stands for many, which are then added.
+  // One character, or nothing if the item stands for many, which are added.
   Result<std::optional<char32_t>> class_member(CharSet& set) {
     if (!follows("\\")) return std::optional<char32_t>(take_character());
     if (take("\\S")) {

@@ -1,4 +1,4 @@
-// A regular expression on its way from the pattern to the program that tokenizer files hold. Only this folder uses it.
+// A regular expression between its pattern and the program stored in tokenizer files. Only this folder uses it.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace tandem {
 // The pattern as a tree.
 struct RegexNode {
   enum class Kind : uint8_t { kSet, kConcat, kAlternate, kRepeat, kLookahead, kLookbehind, kAtomic, kAssert };
-  Kind kind = Kind::kConcat;  // Without children it matches nothing at all, everywhere.
+  Kind kind = Kind::kConcat;  // Without children it matches the empty string.
   RepeatMode mode = RepeatMode::kGreedy;
   RegexAssertion assertion{};
   bool negated = false;  // Look-around.
@@ -31,14 +31,14 @@ struct RegexTree {
   std::vector<CharSet> sets;
 };
 
-// Reads Oniguruma's syntax. kUnsupported names what is not known to be read the same way.
+// Reads Oniguruma's syntax. kUnsupported names a construct that Oniguruma might read differently.
 Result<RegexTree> parse_regex(std::string_view pattern);
-// How many characters a node takes, if that is always the same, and not too many for a look-behind.
+// How many characters a node matches, if that is constant and not too many for a look-behind.
 std::optional<uint32_t> fixed_length(const RegexNode& node);
 // The instructions, and the classes of characters that they distinguish.
 Result<RegexProgram> write_regex_program(RegexTree tree, std::string_view pattern);
 Status find_classes(std::span<const CharSet> sets, RegexProgram& program);
-// Gives the program its automaton, if it has one of a reasonable size.
+// Adds the automaton to the program, if it has one of a reasonable size.
 void add_regex_dfa(RegexProgram& program);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// What goes in and out of methods: numbers of any dtype to floats and back, masks by their two values.
+// Inputs and outputs of methods: numbers of any dtype to floats and back, masks by their two values.
 #include "backends/interface/io_conversion.h"
 
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include "support/small_graph.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__has_feature)
-// Refuse what is too large as malloc does, instead of ending the program.
+// Refuse sizes that are too large as malloc does, instead of ending the program.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 #endif
 

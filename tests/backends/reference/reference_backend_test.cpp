@@ -1,4 +1,4 @@
-// Files for the back end `reference`, run by the engine as any other file.
+// Files for the back end `reference`, run by the engine like any other file.
 #include <gtest/gtest.h>
 
 #include "artifact/reader.h"

@@ -1,5 +1,4 @@
-// The registry: every back end under its name, files for back ends that are not there, options that travel to the
-// right one.
+// The registry: every back end under its name, files for absent back ends, options that reach the right one.
 #include "backends/registry/registry.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Calibration: every activation of every method has an encoding, and they are what the NPU's arithmetic needs.
+// Calibration: every activation of every method has an encoding that suits the NPU's arithmetic.
 #include "compiler/calibration/calibrate.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST_P(Calibrated, EveryActivationOfEveryMethodHasTheSameEncoding) {
           EXPECT_EQ(seen.try_emplace(tensor.name, tensor.encoding).first->second, tensor.encoding);
           const bool is_kv = tensor.name.starts_with("k_") || tensor.name.starts_with("v_");
           EXPECT_EQ(tensor.dtype, is_kv ? kv_dtype(kv) : DType::kU16);
-          // Products of u16 with u8 are exact with zero point 128 only.
+          // Products of u16 with u8 are exact only with zero point 128.
           if (is_kv) {
             EXPECT_EQ(tensor.encoding.zero_point, kv == KvFormat::kU8 ? 128 : 32768);
           }
@@ -109,7 +109,7 @@ TEST_P(Calibrated, TheMaskBringsEveryScoreToTheBottom) {
           EXPECT_EQ(range(op.inputs[1]).high, 0.0f) << "visible scores stay as they are";
         }
         if (op.kind == OpKind::kSoftmax) {
-          // What is at the bottom weighs nothing, in 16 bits, beside any row's largest.
+          // In 16 bits, the lowest score has zero weight next to any row's largest.
           const float bottom = range(op.inputs[0]).low * op.attributes.factor;
           EXPECT_LT(std::exp(bottom), 1.0f / 131072.0f);
         }
@@ -122,7 +122,7 @@ TEST_P(Calibrated, TheMaskBringsEveryScoreToTheBottom) {
   }
 }
 
-// What the encodings of activations cost, with weights as they are: calibrated on the tokens that are computed.
+// The cost of the activations' encodings, with unquantized weights: calibrated on the computed tokens.
 TEST_P(Calibrated, LosesLittle) {
   const test::OpenedModel model(test::golden_dir(GetParam()));
   const SlicedWeights weights(model.weights());
@@ -165,7 +165,7 @@ TEST(Calibrate, HoldsWhatWasSeenAndALittleMore) {
   EXPECT_GT(observed, 30);
 }
 
-// Any token may come, also one that no sample had.
+// Any token may occur, even one that no sample contained.
 TEST(Calibrate, HoldsAllOfTheEmbedding) {
   const test::OpenedModel model(test::golden_dir("llama2"));
   const EncodingTable table = must_calibrate(model, recipe_with(KvFormat::kU8));
@@ -212,7 +212,7 @@ TEST(Calibrate, HasAPlotOfEveryTensorThatWasLookedAt) {
   for (const auto& [name, e] : calibration->table.entries()) {
     const bool is_like_another = name.starts_with("k_all") || name.starts_with("v_all") || name.ends_with(".heads");
     if ((e.method != "minmax" && e.method != "mse") || is_like_another) continue;
-    // "layers.0.attention.mixed" is one of several heads' results, and seen as them.
+    // "layers.0.attention.mixed" joins the results of several heads and is observed through them.
     const auto found = calibration->histograms.find(name);
     if (name.ends_with(".mixed")) continue;
     ASSERT_NE(found, calibration->histograms.end()) << name;

@@ -48,7 +48,7 @@ TEST_F(Passes, GatedActivationsAreFused) {
   EXPECT_EQ(count(OpKind::kMul), muls - 6);
   EXPECT_EQ(graph_.ops.size(), ops - 6);
   expect_verified();
-  // Once more: nothing is left to do.
+  // A second run changes nothing.
   ASSERT_TRUE(fuse_gated_activation(graph_, {*plan_, recipe}).ok());
   EXPECT_EQ(graph_.ops.size(), ops - 6);
 }
@@ -228,7 +228,8 @@ TEST(DumpIr, ShowsEveryMethodAfterEveryPass) {
   EXPECT_EQ(dumps, 3 * 7);
 }
 
-// Files from before purposes were stored have these names: they must stand for what the builder and the passes say now.
+// Files from before purposes were stored have these names: they must imply the purposes that builder and passes set
+// now.
 TEST_F(Passes, NamesOfOldFilesStandForThePurposes) {
   for (const KvFormat kv : {KvFormat::kFp32, KvFormat::kU8}) {
     Recipe recipe;

@@ -1,4 +1,4 @@
-// Decoding allocates nothing: every way to the heap is counted while tokens go through a TokenRunner.
+// Decoding allocates nothing: every heap allocation is counted while a TokenRunner computes tokens.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -46,7 +46,7 @@ void operator delete(void* p, size_t, std::align_val_t) noexcept { std::free(p);
 void operator delete[](void* p, size_t, std::align_val_t) noexcept { std::free(p); }
 
 #if !defined(__SANITIZE_ADDRESS__) && defined(__GLIBC__)
-// C's own functions too, except where a sanitizer has taken them.
+// C's functions too, except where a sanitizer has replaced them.
 #define TANDEM_COUNTS_MALLOC 1
 extern "C" {
 void* __libc_malloc(size_t);
@@ -85,7 +85,7 @@ int64_t allocations_while(const auto& work) {
   return g_allocations;
 }
 
-// The counter counts: a test that cannot fail shows nothing.
+// The counter works: a test that cannot fail proves nothing.
 TEST(Allocations, AreSeen) {
   EXPECT_GE(allocations_while([] { delete new volatile int(1); }), 1);
   EXPECT_GE(allocations_while([] {

@@ -1,4 +1,4 @@
-// Memory runs out at every single allocation of every public call: each time an error that says so, or success; and the
+// Memory runs out at every single allocation of every public call: each time the call reports it or succeeds, and the
 // same call on the same objects succeeds afterwards, with the same result.
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace no_memory_test {
 
 using test::FailingMemory;
 
-// The allocator fails: a test that cannot fail shows nothing.
+// The allocator does fail: a test that cannot fail proves nothing.
 TEST(NoMemory, IsSeen) {
   bool thrown = false;
   {
@@ -42,8 +42,8 @@ Status status_of(const Result<T>& result) {
   return result.status();
 }
 
-// Calls it with one failing allocation after the other until none is left, once failing alone and once with all after
-// it. `same` looks at the results of calls that succeeded.
+// Repeats the call, failing each of its allocations in turn: once that one alone, once with all later ones. `same`
+// checks the results of calls that succeeded.
 template <typename Call, typename Same>
 void fail_everywhere(const char* what, const Call& call, const Same& same) {
   for (const bool all : {false, true}) {
@@ -159,7 +159,7 @@ TEST(NoMemory, WhileGenerating) {
       same);
 }
 
-// The weights are compared at the first call of an engine, which may fail and be tried again.
+// The weights are verified at the first call of an engine, which may fail and be retried.
 TEST(NoMemory, AtTheFirstToken) {
   const auto path = demo_file();
   const std::vector<int32_t> prompt = {5, 6, 7, 8};
@@ -202,7 +202,7 @@ TEST(NoMemory, WhileScoringAndGoingBack) {
       [&](const Status&) { return got == rows; });
   fail_everywhere(
       "rewind", [&] { return session->rewind(3); }, [&](const Status&) { return session->tokens().size() == 3; });
-  // An error needs memory for its sentence.
+  // An error needs memory for its message.
   for (int64_t n = 0; n < 8; ++n) {
     const FailingMemory failing(n, true);
     EXPECT_FALSE(session->rewind(1000).ok());
@@ -210,7 +210,7 @@ TEST(NoMemory, WhileScoringAndGoingBack) {
   }
 }
 
-// Layers that see a window only compute their cache anew after a long way back.
+// Layers with a window recompute their cache after a long rewind.
 TEST(NoMemory, WhileACacheIsComputedAnew) {
   const auto path = test::compiled({.checkpoint = test::golden_dir("gemma2"), .recipe = "fp32", .context = 64});
   const auto engine = test::load_engine(path);
@@ -246,7 +246,7 @@ int64_t allocations_of(const auto& work) {
   return kMany - test::g_allocations_left;
 }
 
-// A sample of the allocations of a compile, each in a process of its own.
+// A sample of the allocations of a compile, each in a separate process.
 TEST(NoMemory, WhileCompiling) {
   const test::TempFolder folder;
   const auto checkpoint = test::golden_dir("qwen3");
@@ -262,7 +262,7 @@ TEST(NoMemory, WhileCompiling) {
       FailingMemory failing(n, false);
       const auto report = compile(checkpoint, path, options);
       failing.stop();
-      // A folder that the system cannot list for lack of memory is one that cannot be listed.
+      // A folder that cannot be listed for lack of memory is reported as one that cannot be listed.
       const ErrorCode code = report.error().code;
       if (!report.ok() && code != ErrorCode::kResourceExhausted && code != ErrorCode::kIo) {
         std::fprintf(stderr, "%lld: %s\n", static_cast<long long>(n), report.error().message.c_str());

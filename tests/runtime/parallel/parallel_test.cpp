@@ -1,5 +1,5 @@
-// One engine, many threads: what `make test-tsan` looks at for data races. Uses files that are stored with the tests,
-// so that nothing but the run time has to be compiled for it.
+// One engine, many threads: `make test-tsan` checks this for data races. Uses files that are stored with the tests, so
+// that only the run time has to be compiled for it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -48,7 +48,7 @@ TEST(Parallel, SessionsOfOneEngineFromItsFirstCallOn) {
     sampled.sampler.temperature = 0.8f;
     sampled.sampler.seed = 3;
     const auto greedy = generate(*load(name), tokens(12)), random = generate(*load(name), sampled);
-    const auto engine = load(name);  // The weights' checksums are compared by whoever comes first.
+    const auto engine = load(name);  // The first thread verifies the weights' checksums.
     run_in_threads(4, [&](int i) {
       for (int round = 0; round < 3; ++round) {
         EXPECT_EQ(generate(*engine, i % 2 == 0 ? tokens(12) : sampled), i % 2 == 0 ? greedy : random);
@@ -88,7 +88,7 @@ TEST(Parallel, CancelledFromOtherThreads) {
   }
 }
 
-// Two callers of one session are a mistake of the app: one of them is refused, and nothing breaks.
+// Two callers of one session are a mistake in the app: one of them is refused, and nothing breaks.
 TEST(Parallel, TwoCallersOfOneSession) {
   const auto engine = load();
   const auto wanted = generate(*engine, tokens(8));

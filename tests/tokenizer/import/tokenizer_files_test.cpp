@@ -1,4 +1,4 @@
-// Tokenizers in other files than tokenizer.json: sentencepiece, tiktoken, llama2.c, vocab.json with merges.txt.
+// Tokenizers in files other than tokenizer.json: sentencepiece, tiktoken, llama2.c, vocab.json with merges.txt.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace tokenizer_files_test {
 
 namespace fs = std::filesystem;
 
-// A folder that is gone after the test.
+// A folder that is deleted after the test.
 class Folder {
  public:
   Folder() {
@@ -159,7 +159,7 @@ TEST(TokenizerFiles, SentencePieceModelOfLlama2) {
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
   expect_golden_vectors(*tokenizer, "llama2");
 
-  // The configuration beside it counts.
+  // The configuration in the same folder applies.
   folder.write("tokenizer_config.json", R"({"add_bos_token": false, "add_eos_token": true, "eos_token": "</s>",
     "added_tokens_decoder": {"32000": {"content": "<|extra|>", "special": true}}})");
   const Result<Tokenizer> configured = folder.load();
@@ -214,7 +214,7 @@ TEST(TokenizerFiles, TiktokenOfLlama3) {
   EXPECT_NE(other.error().message.find("ChatGLM4Tokenizer"), std::string::npos) << other.error().message;
 }
 
-// vocab.json and merges.txt as a hub has them, taken apart from a tokenizer.json.
+// vocab.json and merges.txt as on the hub, extracted from a tokenizer.json.
 void write_vocab_and_merges(const Folder& folder, const Json& json, const char* name, bool with_added_json) {
   folder.write("vocab.json", json.at("model").at("vocab").dump());
   std::string merges = "#version: 0.2\n";
@@ -243,7 +243,7 @@ TEST(TokenizerFiles, VocabAndMerges) {
     SCOPED_TRACE(name);
     const Json json = golden_json(name);
     for (const bool with_added_json : {false, true}) {
-      // Without a tokenizer_config.json, whether spaces are normalized first is not written down: it is the same here.
+      // Without a tokenizer_config.json, nothing says whether spaces are normalized first: it makes no difference here.
       const Folder folder;
       write_vocab_and_merges(folder, json, class_name, with_added_json);
       const Result<Tokenizer> tokenizer = folder.load();

@@ -1,4 +1,4 @@
-// What the planner makes of small graphs: which ops run together, and where their outputs are.
+// The planner on small graphs: which ops run together, and where their outputs are.
 #include "backends/cpu/execute/plan.h"
 
 #include <gtest/gtest.h>
@@ -192,7 +192,7 @@ TEST(CpuPlan, SumsOverwriteTheResidualStream) {
             "buffers: first arena+0, inner arena+256, branch nowhere, sum arena+0\n");
 }
 
-// Memory of what is no longer read is used again; what is still read keeps its own.
+// Buffers that are no longer read are reused; those still read are not.
 TEST(CpuPlan, TheArenaIsReusedByLiveRange) {
   Draw d;
   const TensorId x = d.input("x", 16);
@@ -210,7 +210,7 @@ TEST(CpuPlan, TheArenaIsReusedByLiveRange) {
             "buffers: a arena+0, b arena+512, c arena+0, e arena+256\n");
 }
 
-// Only what comes after the last op that looks across tokens is a tail: rows that nobody reads are left out there.
+// Only ops after the last one that reads across tokens form the tail, where rows that are not read are skipped.
 TEST(CpuPlan, TheTailBeginsBehindTheLastAttention) {
   test::SmallGraphOptions options;
   options.tokens = 4;
@@ -227,7 +227,7 @@ TEST(CpuPlan, TheTailBeginsBehindTheLastAttention) {
             "lm head: step 6\n");
 }
 
-// Floats need no conversion: mask and logits are used where the caller has them. Other dtypes are converted.
+// Floats need no conversion: mask and logits are used in the caller's buffers. Other dtypes are converted.
 TEST(CpuPlan, ConversionsFromFloatToFloatAreAliases) {
   test::SmallGraphOptions options;
   options.tokens = 4;

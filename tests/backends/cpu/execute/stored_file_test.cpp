@@ -1,5 +1,5 @@
-// The CPU back end by itself, without tokenizers and compiler: stored files give the tokens and logits that were stored
-// with them, with every instruction set's kernels. This is what is small enough to be run under emulation of another
+// The CPU back end alone, without tokenizers and compiler: stored files give the tokens and logits that were stored
+// with them, with every instruction set's kernels. These tests are small enough to run under emulation of another
 // processor; tests/runtime/ has the rest.
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ struct Runner {
   std::unique_ptr<ExecutionContext> context;
   int64_t position = 0;
 
-  // The smallest method that takes all tokens at once.
+  // The smallest method that computes all tokens in one call.
   size_t choose(size_t tokens) const {
     const auto size = [&](size_t i) { return static_cast<size_t>(program.method(i).tokens); };
     size_t best = program.method_count();

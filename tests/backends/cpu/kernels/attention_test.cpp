@@ -116,7 +116,7 @@ TEST_P(Attention, TokensDoNotInfluenceEachOther) {
     p.quantized = quantized;
     const std::vector<float> all = run(k(), p, keys, values, 0, p.tokens, 200);
     for (int64_t begin = 0, count = 1; begin + count <= p.tokens; begin += count, ++count) {
-      // Slots beyond the last visible one of these tokens are left out, as decoding does.
+      // Slots beyond the last one visible to these tokens are omitted, as in decoding.
       const std::vector<float> part = run(k(), p, keys, values, begin, count, 200 - p.tokens + begin + count);
       ASSERT_EQ(0, std::memcmp(part.data(), all.data() + begin * p.group * p.dim, part.size() * sizeof(float)))
           << name_of({type, quantized}) << ", tokens " << begin << " to " << begin + count;
@@ -258,7 +258,7 @@ TEST_P(Attention, ConstantRowsAndMixedMagnitudesMatchTheReference) {
     const std::vector<double> want = reference(p, keys, values);
     for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], mask == 0.0f ? 0.1 : 2e-4) << i;
   }
-  // Nothing but constants.
+  // Only constants.
   for (int64_t s = 0; s < 100; ++s) put(values, s, std::vector<float>(32, 0.5f));
   for (const float v : run(k(), p, keys, values, 0, p.tokens, 100)) ASSERT_NEAR(v, 0.5f, 1e-6f);
 }

@@ -145,7 +145,7 @@ TEST_P(Linear, IntegersAreExactForAnyNumberOfTokens) {
   }
 }
 
-// To the bit what a separate addition after the layer gives, even if the results overwrite the addend.
+// Bit for bit the same as a separate addition after the layer, even if the results overwrite the addend.
 TEST_P(Linear, AddsToItsResults) {
   Random random(18);
   for (int round = 0; round < 100; ++round) {
@@ -310,7 +310,7 @@ TEST_P(Linear, QuantizesRowsTo16Bits) {
       }
     }
   }
-  // Every possible value comes out as it went in.
+  // Every possible value survives the round trip.
   std::vector<float> all;
   for (int q = -32512; q <= 32512; ++q) all.push_back(static_cast<float>(q));
   const auto count = static_cast<int64_t>(all.size()), stride = (count + 63) / 64 * 64;

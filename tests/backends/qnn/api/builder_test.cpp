@@ -1,4 +1,4 @@
-// Tensors and error texts: what needs no library.
+// Tensors and error messages: tests that need no library.
 #include <set>
 
 #include "backends/qnn/api/errors.h"

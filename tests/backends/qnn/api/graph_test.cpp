@@ -1,4 +1,4 @@
-// Contexts and graphs on the real library: what we check because it does not, binaries out and in, weight sharing.
+// Contexts and graphs on the real library: checks that it does not make, saving and loading binaries, weight sharing.
 #include <cstdio>
 
 #include "backends/qnn/api/qnn_support.h"
@@ -168,7 +168,7 @@ TEST_F(QnnGraph, DamagedBinariesAreRefused) {
   EXPECT_TRUE(says(load(view).error(), {"empty"}));
   EXPECT_TRUE(says(read_binary_info(*test::qnn_library().value(), {}).error(), {"empty"}));
 
-  // With a checksum that fits, so that the library sees them.
+  // With a matching checksum, so that the library sees them.
   for (const size_t length : {size_t{1}, size_t{100}, bytes.size() / 2, bytes.size() - 1}) {
     view.bytes = std::span(bytes).first(length);
     view.checksum = binary_checksum(view.bytes);
@@ -231,7 +231,7 @@ TEST_F(QnnGraph, BuffersOfTheWrongSizeAreRefused) {
 }
 
 TEST_F(QnnGraph, WhatTheLibraryWouldTakeAndComputeWronglyIsRefused) {
-  // Shapes that do not fit: only validation notices.
+  // Mismatched shapes: only validation notices.
   {
     SmallGraph graph;
     const auto a = graph.add(make_input("a", kU16, {1, 32, 64}, kUnit));

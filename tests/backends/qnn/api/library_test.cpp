@@ -1,4 +1,4 @@
-// Finding, loading and refusing libraries. Most of it works on libraries that only pretend, so it needs no real one.
+// Finding, loading and refusing libraries. Most tests use fake libraries and need no real one.
 #include "backends/qnn/api/library.h"
 
 #include <fcntl.h>
@@ -107,7 +107,7 @@ TEST(FindLibraries, LooksIntoThePackagesFolderAndBesideForTheSystemLibrary) {
   EXPECT_EQ(found->system, (folder / "onnxruntime_qnn/libQnnSystem.so").string());
 }
 
-// Only the package is put somewhere: no python3 is there that could be asked.
+// Only the package is installed: there is no python3 to ask for it.
 class PythonPackages : public ::testing::Test {
  protected:
   std::string put(const std::string& place) {

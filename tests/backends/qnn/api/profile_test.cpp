@@ -1,5 +1,5 @@
-// What the real library says of how fast graphs would be. Each SoC is a process of its own: this program starts itself
-// again for those that are simulated.
+// The real library's estimates of how fast graphs would be. Each SoC needs a separate process: this program starts
+// itself again for those that are simulated.
 #include "backends/qnn/api/profile.h"
 
 #include <array>
@@ -67,7 +67,7 @@ TEST(QnnProfile, OpsWithoutACostAreNamed) {
   ASSERT_TRUE(estimate.ok()) << estimate.error().message;
   ASSERT_TRUE(estimate->has_value());
   ASSERT_FALSE((*estimate)->uncosted_ops.empty()) << "RmsNorm in fp16 has a cost now: look for another op";
-  // V68 puts ops of its own around it.
+  // V68 adds its own ops around it.
   for (const std::string& op : (*estimate)->uncosted_ops) EXPECT_TRUE(op == "node0" || op == "unnamed") << op;
   EXPECT_GT(std::ranges::count((*estimate)->uncosted_ops, "node0"), 0);
 }

@@ -1,4 +1,4 @@
-# The tests of the QNN library layer, and libraries that pretend to be QNN's and are not, each in a folder of its own.
+# The tests of the QNN library layer, and fake QNN libraries, each in its own folder.
 tandem_test(qnn_api DIRS backends/qnn/api DEPENDS tandem_qnn_api)
 set(QNN_FAKES ${CMAKE_BINARY_DIR}/qnn_fakes)
 target_compile_definitions(test_qnn_api PRIVATE TANDEM_QNN_FAKES="${QNN_FAKES}")

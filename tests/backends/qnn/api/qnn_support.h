@@ -1,5 +1,5 @@
 // What the tests of the QNN layer share: the real library and a device if there is one, random tensors with their
-// codes, and a way to run a graph of a few ops.
+// quantized values, and a way to run a graph of a few ops.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ inline const Result<std::shared_ptr<const Device>>& qnn_device() {
   return *device;
 }
 
-// Whether an error's sentence has all the parts.
+// Whether an error's message contains all the parts.
 inline ::testing::AssertionResult says(const Error& error, std::initializer_list<std::string_view> parts) {
   for (const std::string_view part : parts) {
     if (error.message.find(part) == std::string::npos) {
@@ -133,7 +133,7 @@ inline float largest_error(const Fixed& got, const std::vector<float>& expected)
   return most / got.encoding.scale;
 }
 
-// A graph that is built op by op; the first failure is kept and what follows does nothing.
+// A graph that is built op by op; after the first failure, which is kept, further calls do nothing.
 class SmallGraph {
  public:
   explicit SmallGraph(std::shared_ptr<const Context> context = nullptr, std::string name = "graph",

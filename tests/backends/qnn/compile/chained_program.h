@@ -1,4 +1,4 @@
-// A model that is cut into shards, run shard after shard by the reference interpreter: as a back end does it.
+// A model that is split into shards, run shard by shard by the reference interpreter, as a back end does.
 #pragma once
 
 #include <cstring>
@@ -39,7 +39,7 @@ class ChainedProgram final : public Program {
     Status run(size_t index, const Bindings& bindings) override {
       const ir::Graph& whole = program_.method(index);
       std::map<std::string, AlignedMemory> between;
-      // What the caller has by this name; else memory that lies between two parts.
+      // The caller's buffer of this name; otherwise memory between two parts.
       const auto find = [&](const ir::Tensor& tensor, uint64_t bytes) -> uint8_t* {
         const auto id = whole.find(tensor.name);
         if (!id) return nullptr;

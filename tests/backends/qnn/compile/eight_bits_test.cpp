@@ -1,5 +1,5 @@
-// Every family in 8 bits, which all architectures can do: here on V79, and on V68, which can do nothing less, in a
-// process of its own.
+// Every family in 8 bits, which all architectures support: here on V79 and, in a separate process, on V68, which
+// supports nothing smaller.
 #include <gtest/gtest.h>
 
 #include "backends/qnn/compile/npu_support.h"

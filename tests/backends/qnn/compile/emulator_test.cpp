@@ -8,9 +8,8 @@ namespace emulator_test {
 
 using test::TempFolder;
 
-// The noise of the library's arithmetic. It is mostly that of keys and values in u8 whose value the last bit decides:
-// with u16 there are 20 dB more. These models are random, and a few heads wide: one quantized value matters more than
-// in real ones.
+// The noise of the library's arithmetic. Most of it comes from keys and values in u8 on a rounding boundary: u16 gains
+// 20 dB. These models are random and a few heads wide, so one quantized value matters more than in real ones.
 constexpr double kDeviceNoise = 38.0;
 // A value that differs in one layer makes more of them differ in the next.
 constexpr double kNoiseOfFourLayers = 35.0;
@@ -88,7 +87,7 @@ TEST(Emulator, ShardsAndModesGiveTheSameTokens) {
       }
       EXPECT_EQ(greedy, tokens);
       if (prefill.empty()) {
-        // Other graphs of the same numbers.
+        // Other graphs that compute the same values.
         EXPECT_GE(log_sqnr("kv against hybrid", expected, logits), kDeviceNoise);
       } else {
         EXPECT_TRUE(logits == expected) << "the boundary between shards costs nothing";
@@ -218,7 +217,7 @@ TEST(Emulator, TracesAreOutputsOfTheFile) {
   EXPECT_FALSE(test::device_logits(folder / "x.tdm", prompt_of("qwen3")).empty());
 }
 
-// The model that everybody sees first.
+// The model that users see first.
 TEST(Emulator, TheDemoTellsTheReferencesStory) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;
@@ -271,7 +270,7 @@ TEST(Device, SharedWeightsAreThereOnce) {
   EXPECT_HAS(engine.error().message, "`emulator`");
 }
 
-// The encodings of a compile, taken for the next one, give the same file.
+// The encodings of one compile, reused for the next, give the same file.
 TEST(Encodings, ExportedAndImportedGiveTheSameFile) {
   TANDEM_NEEDS_QNN();
   const TempFolder folder;
@@ -289,7 +288,7 @@ TEST(Encodings, ExportedAndImportedGiveTheSameFile) {
   ASSERT_FALSE(other.ok());
   EXPECT_HAS(other.error().message, "calibrate this model anew");
   EXPECT_FALSE(std::filesystem::exists(folder / "c.tdm"));
-  // Encodings in a work folder that could be gone on from would be those that were refused.
+  // A work folder that could be resumed would contain the encodings that were refused.
   EXPECT_EQ(folder.entries(), before);
   test::write_file(folder / "encodings.json", "{\"version\": ");
   EXPECT_FALSE(compile(test::golden_dir("qwen3"), folder / "c.tdm", options).ok());

@@ -1,4 +1,4 @@
-// Compiles with estimates, with Qualcomm's library: of the chip itself, and of a relative.
+// Compiles with estimates, using Qualcomm's library: for the chip itself, and for a relative.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -80,7 +80,7 @@ TEST_F(NpuEstimate, OfTheChipItselfComesWithTheCompile) {
   EXPECT_HAS(html, "Estimated speed");
   EXPECT_HAS(html, "All tensors");
 
-  // Without: the same binaries to the byte, and no figures.
+  // Without estimates: the same binaries to the byte, and no metrics.
   CompileOptions without = options("sa8255");
   without.backend["estimate"] = "false";
   const auto plain = test::must_compile(checkpoint_, folder_ / "plain.tdm", without);
@@ -141,7 +141,7 @@ TEST_F(NpuEstimate, WhatIsFinishedIsNotLost) {
   expect_sensible(*report.estimates);
 }
 
-// Shards that an earlier run finished without one are compiled again; with one, they serve who wants none.
+// Shards that an earlier run finished without an estimate are recompiled; those with one are reused in either case.
 TEST_F(NpuEstimate, AnEarlierRunNeedNotHaveAskedForIt) {
   TANDEM_NEEDS_QNN();
   CompileOptions crashing = options("sa8255");
@@ -181,7 +181,7 @@ TEST_F(NpuEstimate, HalfPrecisionHasAPageWithoutCalibration) {
   EXPECT_EQ(html.find("All tensors"), std::string::npos);
 }
 
-// Before any work, as all outputs.
+// Before any work, like all outputs.
 TEST_F(NpuEstimate, TheJsonReplacesNothingOfOthers) {
   test::write_file(folder_ / "mine.json", std::string_view("{\"notes\": 1}"));
   const auto error_of = [&](const fs::path& path) {

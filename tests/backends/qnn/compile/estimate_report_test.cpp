@@ -1,4 +1,4 @@
-// Estimates added up over shards and over a prompt's calls, with made-up numbers; what is written and read back.
+// Estimates added up over shards and over a prompt's calls, with made-up numbers; also written and read back.
 #include "compiler/estimate_report.h"
 
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST(EstimateReport, TokensAndPrompts) {
   EXPECT_DOUBLE_EQ(report.us_per_token(), 2210.0);
   EXPECT_DOUBLE_EQ(report.tokens_per_second(), 1e6 / 2210.0);
   EXPECT_EQ(report.bytes_per_token(), 110 * kMega + 60 + 30) << "what is filled is read too";
-  // As MethodTable cuts prompts: the longest as often as it is filled, then the shortest that holds the rest.
+  // As MethodTable splits prompts: the longest while it can be filled, then the shortest that fits the rest.
   const double decode = 210, short_one = 310, long_one = 1020, head = 2000;
   EXPECT_DOUBLE_EQ(report.first_token_us(1), decode + head);
   EXPECT_DOUBLE_EQ(report.first_token_us(2), short_one + head);
@@ -107,7 +107,7 @@ TEST(EstimateReport, TheStreamingRateIsTheHeadsOrTheArchitectures) {
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 50e3) << "100 MB in 2 ms";
   EXPECT_DOUBLE_EQ(report.share_of_streaming_rate(report.lm_head.total), 1.0);
   EXPECT_DOUBLE_EQ(report.share_of_streaming_rate(report.methods[0].total), 10e6 / 210.0 / 50e3);
-  report.lm_head.total.us = 4000;  // A head of 4 bits, say, is not bound by memory.
+  report.lm_head.total.us = 4000;  // An LM head of 4 bits, for example, is not bound by memory.
   EXPECT_FALSE(report.streaming_rate().of_head);
   EXPECT_DOUBLE_EQ(report.streaming_rate().bytes_per_us, 45.6e3);
   report.lm_head.total = estimate(10, 600'000);  // 60 GB/s, but too small to say anything.

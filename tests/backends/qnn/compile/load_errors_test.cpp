@@ -1,4 +1,4 @@
-// Files for an NPU that are damaged, for another chip or of another library: Engine::load says so.
+// Files for an NPU that are damaged, for another chip or from another library: Engine::load reports it.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -30,7 +30,7 @@ class NpuLoad : public testing::Test {
 
   static fs::path changed_file() { return *folder_ / "changed.tdm"; }
 
-  // The file with another header; segments and checksums as they are.
+  // The file with another header; segments and checksums unchanged.
   static Status write_changed(const std::function<void(ArtifactHeader&)>& change) {
     const auto artifact = Artifact::open(file());
     EXPECT_TRUE(artifact.ok());

@@ -163,7 +163,7 @@ TEST(TargetRules, MaskAndLogitsHaveTheDtypeOfTheGraphsActivations) {
   EXPECT_EQ(resolve("cpu", "w4").recipe.mask, DType::kF32);
 }
 
-// 172 and 72 inputs are no multiples of 32; 64 and 160 are.
+// 172 and 72 inputs are not multiples of 32; 64 and 160 are.
 TEST(TargetRules, ABlockThatDoesNotDivideBecomesEightBits) {
   const Resolved llama = resolve("sm8750", "w4", {}, {}, "llama2");
   ASSERT_TRUE(llama.status.ok()) << llama.status.error().message;
@@ -203,14 +203,14 @@ TEST(TargetRules, AnLmHeadInFourBitsIsRescored) {
   EXPECT_EQ(resolved.recipe.spec_for("head"), WeightSpec());
   EXPECT_EQ(resolved.recipe.rescore, kDefaultRescore);
   EXPECT_EQ(resolved.recipe.spec_for("embedding").format, WeightFormat::kI8) << "the CPU's table, however small";
-  // Unless the user says how many, or none.
+  // Unless the user sets the number, or none.
   EXPECT_EQ(resolve("sm8750", R"({"base": "w4", "head": "lpbq4"})").recipe.rescore, kDefaultRescore);
   EXPECT_EQ(resolve("sm8750", R"({"base": "w4", "head": "lpbq4", "rescore": 64})").recipe.rescore, 64);
   options.rescore = 0;
   const Resolved none = resolve("sm8750", "w8", options);
   EXPECT_EQ(none.recipe.rescore, 0);
   EXPECT_EQ(none.recipe.spec_for("embedding").format, WeightFormat::kF32) << "in the graph";
-  // A small table is in the graph, and then the preset's LM head has 8 bits. A CPU leaves the recipe as it is.
+  // A small table is in the graph, and then the preset's LM head has 8 bits. A CPU does not change the recipe.
   EXPECT_EQ(resolve("sm8750", "w4").recipe.spec_for("head").format, WeightFormat::kI8);
   EXPECT_EQ(resolve("sm8750", "w4").recipe.rescore, 0);
   EXPECT_EQ(resolve("cpu", "w4").recipe, *recipe_preset("w4"));
@@ -236,7 +236,7 @@ TEST(TargetRules, WhereTheCpuHasTheTableW4IncludesTheLmHead) {
   EXPECT_EQ(resolve_large("sm8750", test::parse_recipe(R"({"base": "w4"})")).spec_for("head").format,
             WeightFormat::kI8);
   EXPECT_EQ(resolve_large("sm8750", *recipe_preset("w8")).rescore, 0);
-  // Where the CPU does not have the LM head's rows, it stays as it was.
+  // If the CPU does not have the LM head's rows, it is unchanged.
   plan.tied = false;
   EXPECT_EQ(resolve_large("sm8750", *recipe_preset("w4")).spec_for("head").format, WeightFormat::kI8);
 }
@@ -251,7 +251,7 @@ TEST(TargetRules, RescoringThatIsNotPossibleIsRefused) {
   expect_refused(resolve("sm8750", R"({"base": "w4", "embedding": "fp16"})", options), {"the embedding is not int8"});
   // 72 inputs.
   expect_refused(resolve("sm8750", "w4", options, {}, "smollm2"), {"takes 8 bits", "72", "leave `rescore` out"});
-  // Where the user did not ask for it, a note says what is missing.
+  // If the user did not request it, a note says what is missing.
   options.rescore.reset();
   const Resolved untied = resolve("sm8750", "w8", options, {}, "llama2");
   ASSERT_TRUE(untied.status.ok()) << untied.status.error().message;

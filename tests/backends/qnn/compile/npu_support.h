@@ -22,7 +22,7 @@
 
 namespace tandem::test {
 
-// The target of tests that run in a process of their own (support/own_process.h).
+// The target of tests that run in a separate process (support/own_process.h).
 inline constexpr const char* kTargetVariable = "TANDEM_NPU_TEST_TARGET";
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
@@ -51,8 +51,8 @@ class OpenedModel {
   std::optional<CheckpointWeights> weights_;
 };
 
-// The logits after each token. The first ones in as few calls as possible, the last `alone` one by one: so every method
-// of the program is called.
+// The logits after each token. The first tokens in as few calls as possible, the last `alone` one by one, so that every
+// method of the program is called.
 inline std::vector<float> logits_of(Program& program, int64_t vocab_size, std::span<const int32_t> tokens,
                                     size_t alone = 5) {
   std::vector<float> rows;

@@ -35,7 +35,7 @@ class NpuResume : public testing::Test {
     EXPECT_FALSE(report.ok());
     return report.ok() ? std::string() : report.error().message;
   }
-  // The real worker, but for one shard.
+  // The real worker, except for one shard.
   fs::path worker_that(const std::string& does, const std::string& shard) {
     return test::write_script(folder_ / "worker", "if grep -q '\"shard\": *\"" + shard + "\"' \"$1\"; then " + does +
                                                       "; fi\necho $$ >> " + (folder_ / "pids").string() +
@@ -63,7 +63,7 @@ TEST_F(NpuResume, ACrashOfOneShardKeepsTheOthers) {
   EXPECT_HAS(message, "signal 11");
   EXPECT_HAS(message, "run the same command again");
   EXPECT_TRUE(fs::is_directory(work_));
-  // Once more: the finished one is not made again, and the other crashes again.
+  // Again: the finished one is not recompiled, and the other crashes again.
   EXPECT_EQ(pids().size(), 1u);
   EXPECT_HAS(error_of(crashing), "layers.1-1");
   EXPECT_EQ(pids().size(), 1u);
@@ -86,7 +86,7 @@ TEST_F(NpuResume, OtherOptionsStartAnew) {
     error_of(crashing);
     CompileOptions other = options();
     change(other);
-    // Stopped as soon as it starts a worker: what it would reuse is known by then.
+    // Stopped as soon as it starts a worker: by then it is known what it would reuse.
     size_t workers = 0;
     other.backend["qnn-worker"] =
         test::write_script(folder_ / "counting", "echo x >> " + (folder_ / "count").string() + "\nexit 7\n");
@@ -97,7 +97,7 @@ TEST_F(NpuResume, OtherOptionsStartAnew) {
     for (std::string line; std::getline(file, line);) ++workers;
     return workers;
   };
-  // Two shards are left where nothing has changed.
+  // Two shards are left if nothing has changed.
   EXPECT_LE(interrupted_then([](CompileOptions&) {}), 2u);
   EXPECT_EQ(interrupted_then([](CompileOptions& o) { o.kv = KvFormat::kU16; }), 3u);
   EXPECT_EQ(interrupted_then([](CompileOptions& o) { o.context = 48; }), 3u);
@@ -125,7 +125,7 @@ TEST_F(NpuResume, ADamagedShardIsMadeAgain) {
   EXPECT_NE(test::load_npu(output_), nullptr);
 }
 
-// Neither size nor time tells that the weights are others.
+// Neither size nor time shows that the weights have changed.
 TEST_F(NpuResume, WeightsThatChangedWithoutATraceAreReadAgain) {
   TANDEM_NEEDS_QNN();
   const fs::path copy = folder_ / "checkpoint";
@@ -160,7 +160,7 @@ TEST_F(NpuResume, WeightsThatChangeBeforeAWorkerReadsThemAreRefused) {
   EXPECT_HAS(report.error().message, "has changed since the compile began");
 }
 
-// It would fail again: what is finished is of no use.
+// It would fail again, so finished work is useless.
 TEST_F(NpuResume, ACompileThatCannotSucceedLeavesNothing) {
   TANDEM_NEEDS_QNN();
   const fs::path copy = folder_ / "checkpoint";
@@ -198,7 +198,7 @@ TEST_F(NpuResume, WithoutAWorker) {
   EXPECT_EQ(folder_.entries(), 0u);
 }
 
-// These need no library: it is what is missing.
+// These need no library: the missing library is what they test.
 TEST_F(NpuResume, WithoutTheLibrary) {
   fs::create_directory(folder_ / "empty");
   CompileOptions without = options();

@@ -1,4 +1,4 @@
-// What parent and worker say to each other, and a worker that is told nonsense.
+// The messages between parent and worker, and a worker that gets nonsense.
 #include "backends/qnn/compile/shard_job.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ void expect_strict(const std::string& text) {
       if (value.is_number_integer() && replaced == -1 &&
           (key == "layer_begin" || key == "layer_end" || key == "arch" || key == "vtcm_mb" || key == "threads" ||
            key == "count")) {
-        continue;  // Signed numbers; whether they make sense is looked at later.
+        continue;  // Signed numbers; whether they make sense is checked later.
       }
       Json wrong = whole;
       wrong[key] = replaced;
@@ -167,7 +167,7 @@ TEST(ShardJobJson, EstimatesOfNonsense) {
   for (const char* other : {"null", "[]", "7", "\"text\"", "{}"}) EXPECT_FALSE(parse(Json::parse(other)).ok()) << other;
 }
 
-// None of these gets as far as the library, which is not there.
+// None of these reaches the library, which does not exist.
 TEST(RunShardJob, ATaskThatMakesNoSenseIsAnError) {
   const auto refuse = [](const std::function<void(ShardJob&)>& change) {
     ShardJob job = sample_job();

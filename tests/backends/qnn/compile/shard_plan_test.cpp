@@ -9,7 +9,7 @@
 namespace tandem {
 namespace shard_plan_test {
 
-// Of a plan, what sizes are made of.
+// The parts of a plan that sizes depend on.
 ModelPlan model(int64_t layers, int64_t hidden, int64_t ffn, int64_t vocabulary) {
   ModelPlan plan;
   plan.layers.resize(static_cast<size_t>(layers));
@@ -28,7 +28,7 @@ ModelPlan model(int64_t layers, int64_t hidden, int64_t ffn, int64_t vocabulary)
   plan.weights.back().purpose.kind = ir::PurposeKind::kLmHead;
   return plan;
 }
-// The shapes of Qwen3-4B, but for the keys and values.
+// The shapes of Qwen3-4B, except the keys and values.
 ModelPlan model_4b() { return model(36, 2560, 9728, 151'936); }
 
 std::vector<ShardRange> plan(const ModelPlan& model, int shards = 0, size_t weight_sets = 1,
@@ -78,7 +78,7 @@ TEST(PlanShards, ALargeModelIsCutToTheSizeThatCompilesWell) {
       largest = std::max(largest, shard.estimated_bytes);
       most = std::max(most, shard.layer_end - shard.layer_begin);
     }
-    // One layer more than the limit, where the number of layers is no multiple of the shards'; and no shard too many.
+    // One layer more than the limit if the number of layers is not a multiple of the shards', and no shard too many.
     EXPECT_LE(largest, kPreferredShardBytes + total / 36);
     EXPECT_LE(most, kPreferredShardLayers);
     const uint64_t by_size = total / kPreferredShardBytes + 1, by_layers = 36 / kPreferredShardLayers + 1;
@@ -88,7 +88,7 @@ TEST(PlanShards, ALargeModelIsCutToTheSizeThatCompilesWell) {
   }
 }
 
-// Time grows faster than the number of layers, also where they are small.
+// Time grows faster than the number of layers, even if they are small.
 TEST(PlanShards, ManySmallLayersAreCutToo) {
   const auto shards = plan(model(30, 576, 1536, 49'152));
   expect_whole(shards, 30);

@@ -83,7 +83,7 @@ TEST_F(Workers, TellWhatTheyDo) {
   EXPECT_EQ(stages, (std::vector<std::string>{"layers.0-0 one", "layers.0-0 two"}));
 }
 
-// As a parent may leave it to its children: then nobody can be waited for, and the results have to do.
+// With SIGCHLD ignored, as a parent may leave it: children cannot be waited for, so only their results count.
 TEST_F(Workers, FinishWhereChildrenAreNotReported) {
   ::signal(SIGCHLD, SIG_IGN);
   EXPECT_TRUE(run(kGood, 3).ok());
@@ -92,7 +92,7 @@ TEST_F(Workers, FinishWhereChildrenAreNotReported) {
   ::signal(SIGCHLD, SIG_DFL);
 }
 
-// A folder that only one of them can have says whether two ran at a time.
+// A folder that only one of them can create shows whether two ran at the same time.
 constexpr const char* kAlone =
     "mkdir \"$folder/alone\" || exit 9\nsleep 0.1\nrmdir \"$folder/alone\"\ncp \"$good\" \"$2\"\n";
 
@@ -133,7 +133,7 @@ TEST_F(Workers, AnErrorIsPassedOn) {
   EXPECT_HAS(message, "size");
 }
 
-// An old result must not be taken for that of a worker that made none.
+// An old result must not be mistaken for that of a worker that made none.
 TEST_F(Workers, AnOldResultDoesNotCount) {
   ASSERT_TRUE(run(kGood, 1).ok());
   EXPECT_HAS(error_of("exit 0\n"), "layers.0-0");

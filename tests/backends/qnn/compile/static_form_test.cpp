@@ -1,4 +1,4 @@
-// The passes for fixed graphs: in float they change nothing of what a model computes, whole or in shards.
+// The passes for fixed graphs: in float they do not change what a model computes, whole or in shards.
 #include <gtest/gtest.h>
 
 #include "backends/interface/method_inputs.h"
@@ -201,7 +201,7 @@ TEST_P(StaticFormOf, TracesWhatIsBetweenTheLayers) {
   }
 }
 
-// Files from before purposes were stored have these names: they must stand for what the passes say now.
+// Files from before purposes were stored have these names: they must imply the purposes that the passes set now.
 TEST_P(StaticFormOf, NamesOfOldFilesStandForThePurposes) {
   for (const AttentionForm& attention : all_attention_forms()) {
     StaticForm form = form_with(attention);
@@ -256,7 +256,7 @@ TEST(StaticPasses, HaveOneJobEach) {
   EXPECT_EQ(count(after["resolve_outputs"], OpKind::kConvert), 0);
 }
 
-// The same graphs come out of files that anybody may have made.
+// The same graphs may come from untrusted files.
 TEST(StaticGraphs, AreVerifiedInEveryNumber) {
   const test::OpenedModel model(test::golden_dir("qwen2_5"));
   for (const AttentionForm& attention : all_attention_forms()) {
@@ -270,9 +270,9 @@ TEST(StaticGraphs, AreVerifiedInEveryNumber) {
         for (const int64_t change : {-1, 1}) {
           ir::Graph graph = whole;
           graph.tensors[i].shape[d] += change;
-          // Only a table's length and that of the norm of a head are free of all others.
+          // Only a table's length and that of a head's norm are independent of all others.
           const bool is_free = whole.tensors[i].name == "embedding" && d == 0;
-          // Heads of a cache and of its new rows, where they are multiplied apart: MethodTable compares them.
+          // Heads of a cache and of its new rows, if they are multiplied separately: MethodTable compares them.
           const std::string& name = whole.tensors[i].name;
           const bool is_kv = name.starts_with("k_") || name.starts_with("v_");
           if (is_kv && d == 0 && (attention.keys_apart || attention.values_apart)) continue;
@@ -306,7 +306,7 @@ TEST(StaticPasses, LayersWithAWindowHaveAMaskOfTheirOwn) {
     return names;
   };
   EXPECT_EQ(masks_of(64), (std::vector<std::string>{"window_mask.12", "window_mask.12", "mask", "window_mask.12"}));
-  // A window that the context never leaves is none.
+  // A window that covers the whole context has no effect.
   EXPECT_EQ(masks_of(12), (std::vector<std::string>{"mask", "mask", "mask", "mask"}));
 }
 

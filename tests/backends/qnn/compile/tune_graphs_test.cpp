@@ -74,7 +74,7 @@ TEST(TuneGraphs, ChangesNothingForALittle) {
   EXPECT_EQ(tuned->variant, layer_task().job.methods.variant);
 }
 
-// What decode would like best and what prefill would like best have different caches.
+// The fastest forms for decode and for prefill have different caches.
 TEST(TuneGraphs, MethodsKeepOneKindOfCache) {
   FakeLibrary library;
   library.cost = [](const GraphVariant& variant, int64_t tokens) -> uint64_t {
@@ -96,7 +96,7 @@ TEST(TuneGraphs, ChoosesTheSizeOfTransfersAndTheMasksPlace) {
   const auto tuned = tune_graphs(layer_task(), library.runner());
   ASSERT_TRUE(tuned.ok()) << tuned.error().message;
   EXPECT_EQ(tuned->variant.weight_tile_channels, 128);
-  // Where weights are not shared, they are not cut.
+  // If weights are not shared, they are not split.
   WorkerTask unshared = layer_task();
   unshared.job.weight_sharing = false;
   const auto other = tune_graphs(unshared, library.runner());
@@ -124,7 +124,7 @@ TEST(TuningCache, KeepsWhatWasFoundForItsKeyAlone) {
   ASSERT_TRUE(cache.add("a key", variant).ok());
   EXPECT_EQ(cache.find("a key"), variant);
   EXPECT_FALSE(cache.find("another key").has_value());
-  // A file that is damaged is as good as none.
+  // A damaged file is treated as absent.
   for (const auto& entry : std::filesystem::directory_iterator(folder / "cache")) {
     for (const char* text : {"", "{", "[]", "{\"key\": \"a key\"}", "{\"key\": \"a key\", \"variant\": \"{}\"}",
                              "{\"key\": \"other\", \"variant\": \"\"}"}) {
@@ -162,7 +162,7 @@ TEST(GraphVariants, FormsThatCannotShareACacheAreRefused) {
   EXPECT_NE(status.error().message.find("cannot share a cache"), std::string::npos) << status.error().message;
 }
 
-// The longest channel decides: of an 8 MB VTCM one transfer takes an eighth at most.
+// The longest channel decides: one transfer uses at most an eighth of an 8 MB VTCM.
 TEST(GraphVariants, TransfersOfWeightsGrowUntilTheyFillTheirShareOfVtcm) {
   const test::OpenedModel model(test::golden_dir("qwen3"));
   const auto tile = [&](const char* recipe, int64_t ffn, const char* name = "sm8550") {

@@ -19,7 +19,7 @@ using ::tandem::test::TempFolder;
 
 constexpr const char* kFileVariable = "TANDEM_QNN_TEST_FILE";
 
-// Runs the tests that `filter` names in a process of their own, with a variable set; what they printed.
+// Runs the tests that `filter` names in a separate process, with a variable set; returns what they printed.
 std::string run_again(std::string filter, const char* variable, const std::string& value, int* status) {
   const TempFolder folder;
   const std::string log = (folder / "log.txt").string();

@@ -1,4 +1,4 @@
-// What only phones have, on libraries that pretend: power profiles, shared memory, context groups.
+// What only phones have, on fake libraries: power profiles, shared memory, context groups.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace phone_test {
 
 const std::string kFakes = TANDEM_QNN_EXECUTE_FAKES;
 
-// The fake library's functions and books. Reset by each test.
+// The fake library's functions and record. Reset by each test.
 class FakePhone : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -27,7 +27,7 @@ class FakePhone : public ::testing::Test {
     ASSERT_TRUE(library.ok()) << library.error().message;
     auto backend = Backend::create(*library);
     ASSERT_TRUE(backend.ok()) << backend.error().message;
-    // Not one of the emulator's: so that the process may still have devices of its own architecture.
+    // Not one of the emulator's, so that the process may still create devices of its own architecture.
     auto device = Device::create(*backend, {.soc_model = test::test_soc(), .arch = known_arch(test::test_soc())});
     ASSERT_TRUE(device.ok()) << device.error().message;
     device_ = *device;
@@ -63,7 +63,7 @@ TEST(PerformanceProfiles, HaveNames) {
   EXPECT_TRUE(test::says(unknown.error(), {"warp", "burst, sustained, balanced or power_saver"}));
 }
 
-// ---- What a profile says, whatever the library makes of it ----
+// ---- The contents of a profile, whatever the library does with it ----
 
 using abi::ProfileEvent;
 using abi::ProfileUnit;
@@ -258,7 +258,7 @@ TEST_F(FakePhone, AGraphTakesSharedAndPlainMemoryByItsOwnWay) {
     ASSERT_TRUE(execution->run().ok());
     EXPECT_EQ(memory.get()[1024 + 3], 8);
     EXPECT_EQ(record_->shared_inputs, 1);
-    // Shared memory does not hide that an output lies in an input.
+    // Shared memory does not hide that an output overlaps an input.
     ASSERT_TRUE(execution->set_input(0, {memory.get() + 1030, 16}, *shared_in).ok());
     const Status overlapping = execution->run();
     ASSERT_FALSE(overlapping.ok());

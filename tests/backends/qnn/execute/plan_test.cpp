@@ -1,4 +1,4 @@
-// Plans from descriptions that do not fit the methods: each must be an error. No library is needed.
+// Plans from descriptions that do not match the methods: each must be an error. No library is needed.
 #include "backends/qnn/execute/plan.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TensorInfo info(const char* name, DataType dtype, std::vector<uint32_t> shape, c
   return tensor;
 }
 
-// What the library says of the binaries of tiny_model.h.
+// The library's description of the binaries of tiny_model.h.
 struct Description {
   ArtifactHeader header = test::tiny_header();
   std::vector<BinaryInfo> binaries = std::vector<BinaryInfo>(3);

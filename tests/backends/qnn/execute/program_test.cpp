@@ -17,7 +17,7 @@ using ::tandem::test::TempFolder;
 struct Call {
   std::vector<int32_t> tokens;
   std::vector<int32_t> positions;
-  std::vector<float> cache;  // What the codes stand for.
+  std::vector<float> cache;  // The dequantized values.
   std::vector<float> mask;
 };
 
@@ -139,7 +139,7 @@ TEST_F(QnnProgramTest, PrefillRunsTheHeadForTheWantedRowsAlone) {
       EXPECT_EQ(untouched, !wanted) << row;
     }
   }
-  // The caller's positions are its own.
+  // The caller's positions are unchanged.
   EXPECT_EQ(static_cast<const int32_t*>(memory->find(*program_, 1, "positions"))[2], -1);
 }
 
@@ -260,7 +260,7 @@ TEST_F(QnnProgramTest, TwoProgramsLiveTogetherAndAContextOutlivesItsProgram) {
 
 TEST_F(QnnProgramTest, RunsInSharedMemoryThatTheLibraryRefusesToRegister) {
   platform_.rpc_library = std::string(TANDEM_QNN_EXECUTE_FAKES) + "/libcdsprpc.so";
-  platform_.sets_power = true;  // Taken, and without effect here.
+  platform_.sets_power = true;  // Accepted, without effect here.
   load();
   const auto shared = program_->allocate_shared(test::kContext * test::kWidth);
   ASSERT_NE(shared, nullptr);

@@ -1,5 +1,5 @@
-# The tests of the QNN back end's run time, and two libraries that pretend: the phone's one for shared memory, and a
-# libQnnHtp.so that keeps book of what it is asked for (power, shared memory, context groups), which the x86 one refuses.
+# The tests of the QNN back end's run time, and two fake libraries: the phone's library for shared memory, and a
+# libQnnHtp.so that records calls that the x86 one refuses (power, shared memory, context groups).
 tandem_test(qnn_execute DIRS backends/qnn/execute DEPENDS tandem_qnn_execute)
 set(QNN_EXECUTE_FAKES ${CMAKE_BINARY_DIR}/qnn_execute_fakes)
 target_compile_definitions(test_qnn_execute PRIVATE TANDEM_QNN_EXECUTE_FAKES="${QNN_EXECUTE_FAKES}")

@@ -1,5 +1,4 @@
-// What is wrong with a file, a library or a machine is found before a binary is given to the library, and said in a
-// sentence.
+// Problems with a file, a library or a machine are detected before a binary is passed to the library, and reported.
 #include <gtest/gtest.h>
 
 #include "backends/qnn/execute/preflight.h"

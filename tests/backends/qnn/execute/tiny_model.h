@@ -42,7 +42,7 @@ inline const ir::Encoding kLogits = {ir::EncodingKind::kPerTensor, 1.0f / 256, 3
 
 inline ScaleOffset offset_of(const ir::Encoding& encoding) { return {encoding.scale, -encoding.zero_point}; }
 
-// What encoding the value and decoding it again leaves.
+// The value after quantizing and dequantizing it.
 inline float rounded(DType dtype, const ir::Encoding& encoding, float value) {
   uint16_t code = 0;
   ir::encode_row(dtype, encoding, &value, 1, &code);
@@ -231,8 +231,8 @@ inline ArtifactHeader tiny_header() {
   return header;
 }
 
-// Puts the file together: the table in segment 0, each binary in one of its own. `change` may spoil the header, and the
-// binaries before or after their checksums are taken.
+// Assembles the file: the table in segment 0, each binary in its own segment. `change` may corrupt the header, and the
+// binaries before or after their checksums are computed.
 struct TinyChanges {
   std::function<void(ArtifactHeader&)> header;
   std::function<void(std::vector<OwnedBinary>&)> binaries;

@@ -1,4 +1,4 @@
-// The same tests for other architectures, each in a process of its own; and V69's MatMul, which is wrong.
+// The same tests for other architectures, each in a separate process; and V69's MatMul, which is wrong.
 #include "backends/qnn/api/known_traps.h"
 #include "backends/qnn/lower/lower_support.h"
 #include "support/own_process.h"
@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(All, QnnLoweringArchitectures,
                                            Target{"V75", "57"}, Target{"V81", "87"}),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// The decoders above show that the lowering goes round it; this, that nothing else falls into it.
+// The decoders above show that the lowering avoids it; this test shows that nothing else triggers it.
 TEST(QnnLoweringTraps, MatMulWithRaggedRowsIsRefusedOnV69) {
   const auto check = [](uint32_t matrices, uint32_t rows, DataType dtype, int arch) {
     uint32_t left_shape[] = {1, matrices, rows, 64}, right_shape[] = {1, matrices, 64, 128};

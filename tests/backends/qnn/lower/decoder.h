@@ -1,5 +1,5 @@
 // A decoder layer as the compiler's passes leave it for HTP, small, built by hand: grouped heads, norms of queries and
-// keys, rotary embedding, a cache that is only read, gated MLP, head.
+// keys, rotary embedding, a cache that is only read, gated MLP, LM head.
 #pragma once
 
 #include <string>

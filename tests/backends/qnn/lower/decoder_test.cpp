@@ -1,9 +1,9 @@
 // A whole decoder layer with an LM head on the library and on the interpreter.
 //
-// Each op is within a few steps of u16 (lower_ops_test.cpp); after a layer of them the outputs are compared by signal
-// to noise. What there is comes from the caches: where a value lies between two codes of u8, interpreter and library
-// may take different ones, and a step of u8 is 256 of u16. Without such a value it is 72 dB (1 token here), with a few
-// of them 52 at the end of the layer and 49 at the logits. V68 and V69 multiply less exactly: 43 to 58 dB.
+// Each op is within a few steps of u16 (lower_ops_test.cpp); after a layer of them the outputs are compared by their
+// SQNR. The noise comes from the caches: where a value lies between two u8 values, interpreter and library may round to
+// different ones, and a step of u8 is 256 of u16. Without such a value it is 72 dB (1 token here), with a few of them
+// 52 at the end of the layer and 49 at the logits. V68 and V69 multiply less exactly: 43 to 58 dB.
 #include "backends/qnn/lower/decoder.h"
 
 #include <array>

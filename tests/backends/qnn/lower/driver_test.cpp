@@ -75,9 +75,9 @@ TEST_F(QnnLowering, SharingWeightsChangesNoNumber) {
   EXPECT_LT(bytes[1], bytes[0]);
 }
 
-// The options have names that a later library may not know; it would pass over them in silence.
+// The options have names that a later library may not know; it would silently ignore them.
 TEST_F(QnnLowering, TheSizeOfTransfersChangesTheBinaryAndNoNumber) {
-  if (test::qnn_device().value()->arch() < 73) return;  // It shares no weights.
+  if (test::qnn_device().value()->arch() < 73) return;  // It does not share weights.
   const auto make = [](int64_t tokens) {
     GraphMaker maker(tokens, 32);
     const auto weight = maker.weight("w", 1024, 1024, WeightFormat::kLpbq4);
@@ -156,7 +156,7 @@ TEST_F(QnnLowering, StagesAreToldAndCanBeStopped) {
   }
 }
 
-// One op from x[4, 64] to y[4, 64], spoilt by the caller.
+// One op from x[4, 64] to y[4, 64], which the caller corrupts.
 class Spoilt {
  public:
   explicit Spoilt(OpKind kind, ir::OpAttributes attributes = {}, WeightFormat format = WeightFormat::kLpbq4)

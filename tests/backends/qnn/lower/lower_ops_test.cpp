@@ -16,7 +16,7 @@ constexpr double kOneRounding = 1.5;  // Ops that are within a step of the exact
 constexpr double kHalfRelative = 2e-3;
 
 bool is_old() { return known_arch(test::test_soc()) < 73; }
-// Products with weights and caches, which V68 and V69 make less exactly.
+// Products with weights and caches, which V68 and V69 compute less exactly.
 double product_limit() { return is_old() ? 30.0 : kOneRounding; }
 
 double steps_of(const GraphMaker& maker, size_t* nodes = nullptr) {
@@ -227,7 +227,7 @@ TEST_F(QnnLowering, JoinHeads) {
   }
 }
 
-// u16 with u16 is what the library is worst at, and before V73 it does not do it.
+// Products of u16 with u16 are the library's least exact, and not supported before V73.
 TEST_F(QnnLowering, MatMulOfGroupedHeads) {
   for (const DType kv : {DType::kU8, DType::kU16}) {
     if (kv == DType::kU16 && is_old()) continue;
@@ -264,7 +264,7 @@ TEST_F(QnnLowering, AddMaskAndSoftmax) {
   }
 }
 
-// The sum is not rounded, and saturates nowhere, whether the library makes one op of it or not.
+// The sum is not rounded and never saturates, whether the library fuses it into one op or not.
 TEST_F(QnnLowering, MaskedSoftmax) {
   for (const int64_t tokens : {1, 4}) {
     for (const bool half : {false, true}) {
@@ -319,7 +319,7 @@ TEST_F(QnnLowering, ProductsWithACacheAndRowsApart) {
         tensor.dtype = DType::kU8;
         tensor.encoding = {ir::EncodingKind::kPerTensor, 2.0f / 127, 128};
       }
-      // As set_encodings gives them: parts have the encoding of the whole.
+      // As set_encodings assigns them: parts have the encoding of the whole.
       for (const char* name : {"old", "new"}) {
         maker.graph.at(*maker.graph.find(name)).encoding = maker.graph.at(*maker.graph.find("y")).encoding;
       }

@@ -1,6 +1,6 @@
-// What the tests of the lowering share: random weights that count how often they are asked for, graphs built by hand
-// in floats and then given encodings by what the reference interpreter sees in them, and one run of a graph on both:
-// interpreter and library.
+// What the tests of the lowering share: random weights that count how often they are requested, graphs built by hand in
+// floats and then given encodings for the ranges that the reference interpreter observes, and one run of a graph on
+// both interpreter and library.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@
 
 namespace tandem::qnn::test {
 
-// Both halves take their numbers from here.
+// Both halves get their numbers from here.
 class TestWeights final : public LoweringWeights, public WeightProvider {
  public:
   void add(const ir::Tensor& weight, uint32_t seed) {
@@ -217,7 +217,8 @@ class GraphMaker {
     return op(kind, "y", std::move(inputs), std::move(shape), attributes, ir::TensorRole::kOutput);
   }
 
-  // Every activation becomes u16 with the range that the float graph shows; caches and what goes into them `kv`.
+  // Every activation becomes u16 with the range that the float graph shows; caches and the tensors written to them
+  // become `kv`.
   void give_encodings(DType kv = DType::kU8) {
     std::map<std::string, std::pair<float, float>> ranges;
     const auto widen = [&](const std::string& name, std::span<const float> values) {

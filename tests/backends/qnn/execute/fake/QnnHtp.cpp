@@ -1,6 +1,6 @@
-// A libQnnHtp.so that takes what a phone's takes and the x86 one refuses: shared memory and context groups; and keeps
-// book of power settings, which the x86 one ignores. Its only graph adds 1 to every byte. What is learned from it is
-// that the calls are made with what they need, in the right order; not that a phone takes them.
+// A libQnnHtp.so that accepts what a phone's accepts and the x86 one refuses: shared memory and context groups. It also
+// records power settings, which the x86 one ignores. Its only graph adds 1 to every byte. It shows that the calls are
+// made with the right arguments in the right order, not that a phone accepts them.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -114,7 +114,7 @@ abi::ErrorHandle get_platform(abi::Handle, abi::PlatformInfo** info) {
   return 0;
 }
 
-// Events are known by their place in the record, from 1 on.
+// Events are identified by their index in the record, from 1 on.
 abi::ErrorHandle list_events(const abi::ProfileEventId** events, uint32_t* count) {
   static std::vector<abi::ProfileEventId> ids;
   ids.clear();

@@ -1,4 +1,4 @@
-// A libcdsprpc.so for machines without a DSP: memory that has a file descriptor, as the phone's has.
+// A libcdsprpc.so for machines without a DSP: memory with a file descriptor, like the phone's.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What the fake libQnnHtp.so of these tests was asked for.
+// The calls that the fake libQnnHtp.so of these tests received.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct FakePhoneRecord {
   int shared_tensors = 0;               // That live.
   int shared_inputs = 0;                // Of all executions.
   int contexts = 0;                     // That live.
-  std::vector<uint64_t> groups;         // For each context that asked for one: the handle of its first.
+  std::vector<uint64_t> groups;         // For each context that requested one: the handle of its first.
   // Knobs.
   bool refuse_groups = false;
   bool refuse_power = false;
