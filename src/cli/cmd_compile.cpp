@@ -50,7 +50,7 @@ struct Options {
 void check(const Options& o) {
   if (o.mode == "kv" && !o.prefill.empty()) refuse("--prefill makes no sense with --mode kv; leave one out");
   for (const BackendCompiler* compiler : backend_compilers()) {
-    const Status status = compiler->check_options(own_options(*compiler, o.backend.options()));
+    const Status status = compiler->check_options(own_options(compiler->options(), o.backend.options()));
     if (!status.ok()) refuse(status.error().message);
   }
   const CalibrationOptions& c = o.calibration;

@@ -78,7 +78,5 @@ class BackendCompiler {
 std::span<const BackendCompiler* const> backend_compilers();
 // The back end of a row of targets().
 const BackendCompiler& compiler_of(const Target& target);
-// Those of `options` that it accepts.
-BackendOptions own_options(const BackendCompiler& compiler, const BackendOptions& options);
 
 }  // namespace tandem

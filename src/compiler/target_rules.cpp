@@ -40,7 +40,7 @@ Status apply_target_rules(const TargetRequest& request, Recipe& recipe, std::vec
   const BackendOptions& given = request.options.backend;
   TANDEM_TRY(check_other_options(request.target, given));
   const BackendCompiler& compiler = compiler_of(request.target);
-  TANDEM_TRY(compiler.check_options(own_options(compiler, given)));
+  TANDEM_TRY(compiler.check_options(own_options(compiler.options(), given)));
   return compiler.resolve_recipe(request, recipe, notes);
 }
 

@@ -42,12 +42,4 @@ const BackendCompiler& compiler_of(const Target& target) {
   return **std::ranges::find(backend_compilers(), target.backend, &BackendCompiler::name);
 }
 
-BackendOptions own_options(const BackendCompiler& compiler, const BackendOptions& options) {
-  BackendOptions own;
-  for (const auto& [name, value] : options) {
-    if (find_option(compiler.options(), name) != nullptr) own.emplace(name, value);
-  }
-  return own;
-}
-
 }  // namespace tandem

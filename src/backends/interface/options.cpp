@@ -24,6 +24,14 @@ const OptionSpec* find_option(std::span<const OptionSpec> specs, std::string_vie
   return found == specs.end() ? nullptr : &*found;
 }
 
+BackendOptions own_options(std::span<const OptionSpec> specs, const BackendOptions& options) {
+  BackendOptions own;
+  for (const auto& [name, value] : options) {
+    if (find_option(specs, name) != nullptr) own.emplace(name, value);
+  }
+  return own;
+}
+
 std::string option_names(std::span<const OptionSpec> specs) {
   std::string names;
   for (const OptionSpec& spec : specs) names += (names.empty() ? "" : ", ") + std::string(spec.name);

@@ -38,6 +38,8 @@ struct OptionSpec {
 };
 
 const OptionSpec* find_option(std::span<const OptionSpec> specs, std::string_view name);
+// Those among `options` that have a spec.
+BackendOptions own_options(std::span<const OptionSpec> specs, const BackendOptions& options);
 // "profile, qnn-libs, signed-pd"
 std::string option_names(std::span<const OptionSpec> specs);
 // Whether the spec allows a value; the error names the option.

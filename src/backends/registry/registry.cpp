@@ -51,14 +51,12 @@ Result<std::unique_ptr<Program>> load_methods(const Artifact& artifact, ThreadPo
                                               const Log& log) {
   TANDEM_ASSIGN(const Backend* backend, backend_of(artifact.header()));
   const std::vector<OptionSpec> all = all_backend_options();
-  BackendOptions own;
   for (const auto& [name, value] : options) {
     if (find_option(all, name) == nullptr) {
       return invalid_argument("no back end has the option `{}`; these are known: {}", name, option_names(all));
     }
-    if (find_option(backend->options(), name) != nullptr) own.emplace(name, value);
   }
-  return backend->load(artifact, pool, own, log);
+  return backend->load(artifact, pool, own_options(backend->options(), options), log);
 }
 
 }  // namespace tandem

@@ -65,13 +65,13 @@ class QnnCompiler final : public BackendCompiler {
   }
 
   Status resolve_recipe(const TargetRequest& request, Recipe& recipe, std::vector<std::string>& notes) const override {
-    TANDEM_ASSIGN(const NpuOptions options, parse_npu_options(own_options(*this, request.options.backend)));
-    return apply_npu_rules(request, options, recipe, notes);
+    TANDEM_ASSIGN(const NpuOptions npu, parse_npu_options(own_options(this->options(), request.options.backend)));
+    return apply_npu_rules(request, npu, recipe, notes);
   }
 
   Status compile(CompileJob& job) const override {
-    TANDEM_ASSIGN(const NpuOptions options, parse_npu_options(own_options(*this, job.options().backend)));
-    return compile_for_npu(job, options);
+    TANDEM_ASSIGN(const NpuOptions npu, parse_npu_options(own_options(this->options(), job.options().backend)));
+    return compile_for_npu(job, npu);
   }
 };
 
