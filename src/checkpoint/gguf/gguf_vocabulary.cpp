@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/hub/safetensors.h"
+#include "tokenizer/import/ranked_merges.h"
 #include "unicode/utf8.h"
 
 namespace tandem {
@@ -15,8 +16,6 @@ constexpr size_t kMaxTokens = 10'000'000;
 // Finding the two parts of a piece takes time quadratic in its length. Real vocabularies need about 10 million steps.
 constexpr uint64_t kMaxWork = 2'000'000'000;
 constexpr size_t kMaxGgufTokenBytes = 1024;  // The longest in use are runs of about a hundred spaces.
-
-using TokenIds = std::unordered_map<std::string_view, uint32_t>;
 
 bool is_continuation(char c) { return (static_cast<uint8_t>(c) & 0xc0u) == 0x80u; }
 
@@ -153,30 +152,19 @@ std::optional<SplitRule> find_split_rule(std::string_view pre) {
 
 // The lines "a b" of the file.
 Status read_merges(const Vocabulary& vocabulary, std::string_view what, const TokenIds& ids, TokenizerSpec& spec) {
-  std::string joined;
   for (size_t i = 0; i < vocabulary.merges.size(); ++i) {
     const std::string_view line = vocabulary.merges[i];
     if (!is_valid_utf8(line)) return corrupt("{}: merge {} is not UTF-8", what, i);
     if (line.starts_with("#version")) continue;
-    const size_t space = line.find(' ');
-    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
+    const auto pair = split_merge(line);
+    if (!pair) {
       return corrupt("{}: merge {} (\"{}\") is not two tokens with a space between them", what, i,
                      printable_name(line));
     }
-    joined.assign(line.substr(0, space)).append(line.substr(space + 1));
-    BpeMerge merge{};
-    merge.rank = static_cast<uint32_t>(spec.merges.size());
-    for (const auto& [token, id] :
-         {std::pair{line.substr(0, space), &merge.left}, std::pair{line.substr(space + 1), &merge.right},
-          std::pair{std::string_view(joined), &merge.merged}}) {
-      const auto found = ids.find(token);
-      if (found == ids.end()) {
-        return corrupt("{}: merge {} needs the token \"{}\", which is not in the vocabulary", what, i,
-                       printable_name(token));
-      }
-      *id = found->second;
+    if (const auto absent = append_merge(*pair, ids, spec)) {
+      return corrupt("{}: merge {} needs the token \"{}\", which is not in the vocabulary", what, i,
+                     printable_name(*absent));
     }
-    spec.merges.push_back(merge);
   }
   return ok_status();
 }

@@ -7,13 +7,12 @@
 
 #include "base/error.h"
 #include "tokenizer/import/compile_steps.h"
+#include "tokenizer/import/ranked_merges.h"
 #include "tokenizer/import/tokenizer_json_steps.h"
 #include "tokenizer/normalizer.h"
 
 namespace tandem {
 namespace {
-
-using TokenIds = std::unordered_map<std::string_view, uint32_t>;
 
 Result<uint32_t> read_id(const Json& value, std::string_view token) {
   if (!value.is_number_integer() || value < 0) return corrupt("the token \"{}\" has no valid id", token);
@@ -60,38 +59,23 @@ Status read_scored_vocabulary(const Json& model, TokenizerSpec& spec, TokenIds& 
 Status read_merges(const Json& model, TokenizerSpec& spec, const TokenIds& ids) {
   const Json* merges = json_member(model, "merges");
   if (merges == nullptr || !merges->is_array()) return corrupt("the tokenizer's model has no list \"merges\"");
-  const auto id_of = [&](std::string_view token) -> Result<uint32_t> {
-    const auto it = ids.find(token);
-    if (it == ids.end()) return corrupt("a merge names the token \"{}\", which is not in the vocabulary", token);
-    return it->second;
-  };
   spec.merges.reserve(merges->size());
-  std::string joined;
   for (const Json& merge : *merges) {
-    std::string_view left;
-    std::string_view right;
+    MergePair pair;
     if (merge.is_string()) {
       const std::string_view text = merge.get_ref<const std::string&>();
       if (text.substr(0, 8) == "#version") continue;  // The first line of a merges.txt.
-      const size_t space = text.find(' ');
-      if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-        return corrupt("the merge \"{}\" is not two tokens with a space between them", text);
-      }
-      left = text.substr(0, space);
-      right = text.substr(space + 1);
+      const auto split = split_merge(text);
+      if (!split) return corrupt("the merge \"{}\" is not two tokens with a space between them", text);
+      pair = *split;
     } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      left = merge[0].get_ref<const std::string&>();
-      right = merge[1].get_ref<const std::string&>();
+      pair = {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
     } else {
       return corrupt("a merge is neither a string nor a pair of strings");
     }
-    joined.assign(left).append(right);
-    BpeMerge ranked{};
-    TANDEM_ASSIGN(ranked.left, id_of(left));
-    TANDEM_ASSIGN(ranked.right, id_of(right));
-    TANDEM_ASSIGN(ranked.merged, id_of(joined));
-    ranked.rank = static_cast<uint32_t>(spec.merges.size());
-    spec.merges.push_back(ranked);
+    if (const auto absent = append_merge(pair, ids, spec)) {
+      return corrupt("a merge names the token \"{}\", which is not in the vocabulary", *absent);
+    }
   }
   return ok_status();
 }

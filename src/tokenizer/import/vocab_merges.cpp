@@ -1,15 +1,12 @@
 #include "tokenizer/import/vocab_merges.h"
 
-#include <unordered_map>
-
 #include "base/error.h"
 #include "base/json.h"
+#include "tokenizer/import/ranked_merges.h"
 #include "unicode/utf8.h"
 
 namespace tandem {
 namespace {
-
-using TokenIds = std::unordered_map<std::string_view, uint32_t>;
 
 Status read_vocab(const Json& vocab, TokenizerSpec& spec) {
   if (!vocab.is_object()) return corrupt("vocab.json is not an object of tokens and ids");
@@ -25,30 +22,17 @@ Status read_vocab(const Json& vocab, TokenizerSpec& spec) {
 
 Status read_merges(std::string_view text, const TokenIds& ids, TokenizerSpec& spec) {
   if (!is_valid_utf8(text)) return corrupt("merges.txt is not valid UTF-8");
-  std::string joined;
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.starts_with("#version")) continue;
-    const size_t space = line.find(' ');
-    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
-      return corrupt("line {} of merges.txt is not two tokens with a space between them", number);
+    const auto pair = split_merge(line);
+    if (!pair) return corrupt("line {} of merges.txt is not two tokens with a space between them", number);
+    if (const auto absent = append_merge(*pair, ids, spec)) {
+      return corrupt("line {} of merges.txt needs the token \"{}\", which is not in vocab.json", number, *absent);
     }
-    joined.assign(line.substr(0, space)).append(line.substr(space + 1));
-    BpeMerge merge{};
-    merge.rank = static_cast<uint32_t>(spec.merges.size());
-    for (const auto& [token, id] :
-         {std::pair{line.substr(0, space), &merge.left}, std::pair{line.substr(space + 1), &merge.right},
-          std::pair{std::string_view(joined), &merge.merged}}) {
-      const auto it = ids.find(token);
-      if (it == ids.end()) {
-        return corrupt("line {} of merges.txt needs the token \"{}\", which is not in vocab.json", number, token);
-      }
-      *id = it->second;
-    }
-    spec.merges.push_back(merge);
   }
   return ok_status();
 }
