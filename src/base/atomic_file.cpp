@@ -1,6 +1,7 @@
 #include "base/atomic_file.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,11 +51,17 @@ Result<std::optional<struct stat>> stat_link(const std::filesystem::path& path) 
 
 uint64_t random_number() {
   uint64_t number = 0;
-  if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) == static_cast<ssize_t>(sizeof(number))) return number;
-  // Exclusive creation is the protection; the number only has to differ from the last one.
-  static std::atomic<uint64_t> count{0};
-  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  return static_cast<uint64_t>(now) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(::getpid()) + ++count;
+#ifdef __ANDROID__
+  ::arc4random_buf(&number, sizeof(number));  // getrandom() is there from API 28 on only.
+#else
+  if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) != static_cast<ssize_t>(sizeof(number))) {
+    // Exclusive creation is the protection; the number only has to differ from the last one.
+    static std::atomic<uint64_t> count{0};
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    number = static_cast<uint64_t>(now) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(::getpid()) + ++count;
+  }
+#endif
+  return number;
 }
 
 std::string stem_of(std::string_view name) { return std::string(name.substr(0, kMaxStem)); }
@@ -82,7 +89,10 @@ int sync(int fd) {
 
 // 0, or errno. Without `replaces`, an existing `to` stays, and the error is EEXIST.
 int rename_file(const std::filesystem::path& from, const std::filesystem::path& to, bool replaces) {
-#ifdef RENAME_NOREPLACE
+#ifdef __ANDROID__
+  // renameat2() is there from API 30 on only, and a process that calls the kernel by number is killed on older ones.
+  if (!replaces && ::access(to.c_str(), F_OK) == 0) return EEXIST;
+#elif defined(RENAME_NOREPLACE)
   if (!replaces) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
     if (errno != EINVAL && errno != ENOSYS) return errno;  // Otherwise the file system does not support it.

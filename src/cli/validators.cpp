@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/format.h"
+#include "base/parse_double.h"
 
 namespace tandem {
 namespace {
@@ -41,7 +42,7 @@ bool is_whole_number(std::string_view text, int64_t least, int64_t most) {
 
 CLI::Validator real(double least, double most, bool open) {
   const auto check = [=](const std::string& text) {
-    const auto value = parse<double>(text);
+    const auto value = parse_double(text);
     if (value && std::isfinite(*value) && (open ? *value > least : *value >= least) && *value <= most) {
       return std::string();
     }

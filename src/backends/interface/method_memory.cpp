@@ -1,5 +1,6 @@
 #include "backends/interface/method_memory.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -9,8 +10,9 @@
 
 namespace tandem {
 AlignedMemory allocate_aligned(uint64_t size) {
-  auto* memory = static_cast<uint8_t*>(std::aligned_alloc(64, round_up(size == 0 ? 1 : size, 64)));
-  return AlignedMemory(memory);
+  void* memory = nullptr;  // Not aligned_alloc(): Android has that from API 28 on.
+  if (::posix_memalign(&memory, 64, size == 0 ? 1 : size) != 0) return nullptr;
+  return AlignedMemory(static_cast<uint8_t*>(memory));
 }
 
 std::shared_ptr<uint8_t> allocate_zeroed(uint64_t size) {

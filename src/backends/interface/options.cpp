@@ -2,19 +2,21 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/parse_double.h"
 
 namespace tandem {
 namespace {
 
-// Succeeds only if the whole text is one decimal number.
-template <typename T>
-bool parse_number(std::string_view text, T& value) {
+// The whole text as a decimal number.
+std::optional<int64_t> parse_count(std::string_view text) {
+  int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 }  // namespace
@@ -45,12 +47,12 @@ Status check_option(const OptionSpec& spec, std::string_view value) {
       if (value == "true" || value == "false") break;
       return invalid_argument("the option `{}` is \"{}\"; give true or false", spec.name, value);
     case OptionKind::kCount:
-      if (int64_t count = 0; parse_number(value, count) && count >= spec.least && count <= spec.most) break;
+      if (const auto count = parse_count(value); count && *count >= spec.least && *count <= spec.most) break;
       return invalid_argument("the option `{}` is \"{}\"; give a whole number from {} to {}", spec.name, value,
                               spec.least, spec.most);
     case OptionKind::kNumber:
-      if (double number = 0.0; parse_number(value, number) && number > static_cast<double>(spec.least) &&
-                               number <= static_cast<double>(spec.most)) {
+      if (const auto number = parse_double(value);
+          number && *number > static_cast<double>(spec.least) && *number <= static_cast<double>(spec.most)) {
         break;
       }
       return invalid_argument("the option `{}` is \"{}\"; give a number above {} and up to {}", spec.name, value,
@@ -86,16 +88,8 @@ std::string OptionValues::text(std::string_view name) const {
   return spec == nullptr ? std::string() : std::string(spec->default_value);
 }
 
-int64_t OptionValues::count(std::string_view name) const {
-  int64_t value = 0;
-  parse_number(text(name), value);
-  return value;
-}
+int64_t OptionValues::count(std::string_view name) const { return parse_count(text(name)).value_or(0); }
 
-double OptionValues::number(std::string_view name) const {
-  double value = 0.0;
-  parse_number(text(name), value);
-  return value;
-}
+double OptionValues::number(std::string_view name) const { return parse_double(text(name)).value_or(0.0); }
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 #include "base/ascii.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/parse_double.h"
 #include "chat/jinja/unicode.h"
 
 namespace tandem::jinja {
@@ -211,17 +212,9 @@ std::optional<double> parse_float(std::string_view text) {
   }
   std::erase(lower, '_');
   if (lower.empty() || (!is_ascii_digit(lower[0]) && lower[0] != '.')) return std::nullopt;
-  double number = 0;
-  const auto [end, error] = std::from_chars(lower.data(), lower.data() + lower.size(), number);
-  if (end != lower.data() + lower.size()) return std::nullopt;
-  if (error == std::errc::result_out_of_range) {
-    // Too large is infinity, too small is zero; the exponent's sign decides.
-    const size_t e = lower.find('e');
-    const bool small = e != std::string::npos && lower[e + 1] == '-';
-    return sign(small ? 0.0 : std::numeric_limits<double>::infinity());
-  }
-  if (error != std::errc()) return std::nullopt;
-  return sign(number);
+  const auto number = parse_double(lower);
+  if (!number) return std::nullopt;
+  return sign(*number);
 }
 
 }  // namespace tandem::jinja

@@ -14,7 +14,7 @@
 namespace tandem::qnn {
 namespace {
 
-constexpr unsigned kCloseOnExec = 1;  // MFD_CLOEXEC
+[[maybe_unused]] constexpr unsigned kCloseOnExec = 1;  // MFD_CLOEXEC
 
 struct CaptureState {
   std::mutex mutex;
@@ -29,10 +29,14 @@ CaptureState& capture_state() {
 }
 
 void redirect(CaptureState& capture) {
+#ifdef __ANDROID__
+  // There the vendor's library logs to the system, and descriptor 1 is the app's.
+  (void)capture;
+#else
   // Where standard output is closed there is nothing to protect, and descriptor 1 must not become our file.
   const int saved = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   if (saved < 0) return;
-  // By number: old Android C libraries have no function for it.
+  // By number: old C libraries have no function for it.
   const int caught = static_cast<int>(::syscall(SYS_memfd_create, "tandem_qnn_stdout", kCloseOnExec));
   if (caught < 0) {
     ::close(saved);
@@ -48,6 +52,7 @@ void redirect(CaptureState& capture) {
   }
   capture.saved = saved;
   capture.caught = caught;
+#endif
 }
 
 std::string restore(CaptureState& capture) {
