@@ -2,8 +2,6 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-add_subdirectory(src/library)
-
 install(TARGETS tandem_shared tandem_static tandem_compiler_shared EXPORT tandemTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

@@ -3,9 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <fstream>
 #include <new>
 #include <system_error>
 #include <utility>
+
+#include "base/format.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -27,17 +30,30 @@ void pause_briefly() {
 #endif
 }
 
+// Relative to the machine's fastest core, which has 1024. 0 where the system does not say.
+int64_t core_capacity(const std::filesystem::path& system, int core) {
+  std::ifstream file(system / str_format("cpu{}", core) / "cpu_capacity");
+  int64_t capacity = 0;
+  return file >> capacity && capacity > 0 ? capacity : 0;
+}
+
 uint32_t loop_of(uint64_t ticket) { return static_cast<uint32_t>(ticket >> 32); }
 uint32_t tasks_left(uint64_t ticket) { return static_cast<uint32_t>(ticket); }
 
 }  // namespace
 
-int usable_cores() {
+int usable_cores(const std::filesystem::path& system) {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    const int count = CPU_COUNT(&set);
-    if (count > 0) return count;
+    std::vector<int64_t> capacities;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) capacities.push_back(core_capacity(system, core));
+    }
+    if (!capacities.empty()) {
+      const int64_t largest = std::ranges::max(capacities);
+      return static_cast<int>(std::ranges::count_if(capacities, [&](int64_t c) { return c >= largest - c; }));
+    }
   }
   const unsigned count = std::thread::hardware_concurrency();
   return count == 0 ? 1 : static_cast<int>(count);

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -70,7 +71,9 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
 };
 
-// How many cores this process may use (its affinity mask, not the machine's count).
-int usable_cores();
+// How many cores this process may use (its affinity mask, not the machine's count), without those that the system says
+// have less than half the capacity of the fastest: a phone's efficiency cores. Every loop waits for its slowest thread.
+// `system` is the folder with a cpuN/cpu_capacity for each core; machines whose cores are all alike have none.
+int usable_cores(const std::filesystem::path& system = "/sys/devices/system/cpu");
 
 }  // namespace tandem

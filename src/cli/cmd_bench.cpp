@@ -5,11 +5,11 @@
 
 #include "base/format.h"
 #include "base/json.h"
+#include "benchmark/benchmark.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
-#include "eval/benchmark.h"
 
 namespace tandem {
 namespace bench_command {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "backends/registry/registry.h"
+#include "cli/output.h"
 #include "cli/validators.h"
 
 namespace tandem {

@@ -1,7 +1,7 @@
 #include "cli/flag_names.h"
 
 #include "backends/registry/registry.h"
-#include "compiler/backend_compiler.h"
+#include "cli/program.h"
 
 namespace tandem {
 namespace {
@@ -49,10 +49,7 @@ bool is_backend_flag(std::string_view name) {
   for (const Backend* backend : backends()) {
     if (has_flag(find_option(backend->options(), name))) return true;
   }
-  for (const BackendCompiler* compiler : backend_compilers()) {
-    if (has_flag(find_option(compiler->options(), name))) return true;
-  }
-  return false;
+  return is_compile_flag(name);
 }
 
 // "" if there is none.

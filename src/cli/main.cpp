@@ -1,4 +1,4 @@
-// `tandem`: one subcommand per file cmd_*.cpp.
+// The main program of `tandem` and of `tandem-runner`: one subcommand per file cmd_*.cpp.
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,7 @@
 #include "base/program_start.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/program.h"
 #include "cli/validators.h"
 #include "tandem/mapping_guard.h"
 
@@ -18,16 +19,7 @@ namespace tandem {
 namespace {
 
 void add_commands(CLI::App& app) {
-  add_compile_command(app);
-  add_run_command(app);
-  add_chat_command(app);
-  add_inspect_command(app);
-  add_bench_command(app);
-  add_logits_command(app);
-  add_tokenize_command(app);
-  add_template_command(app);
-  add_eval_command(app);
-  add_targets_command(app);
+  add_program_commands(app);
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     // An empty text can be tokenized, and an empty system message means none; the rest have their own message.
     const bool own_prompt = command->get_name() != "eval";
@@ -51,25 +43,22 @@ int run_command(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::RuntimeError& error) {
     return error.get_exit_code();  // A command has reported what is wrong.
   } catch (const CLI::ParseError& error) {
-    note_error(str_format("{} (see `tandem --help` or `tandem COMMAND --help`)", error.what()));
+    note_error(str_format("{} (see `{} --help` or `{} COMMAND --help`)", error.what(), kProgram.name, kProgram.name));
     return 2;
   }
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{
-      "tandem turns a Hugging Face checkpoint into one file that runs in an app's own process.\n"
-      "  tandem compile models/demo -o demo.tdm\n"
-      "  tandem run demo.tdm -p \"Tell me a story about a fox named Leo.\""};
-  app.name("tandem");
-  app.set_version_flag("--version", "tandem " + std::string(kVersion));
+  CLI::App app{std::string(kProgram.help)};
+  app.name(std::string(kProgram.name));
+  app.set_version_flag("--version", str_format("{} {}", kProgram.name, kVersion));
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of all commands");
   add_commands(app);
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' &&
       std::ranges::none_of(app.get_subcommands([](CLI::App*) { return true; }), is_named)) {
-    note_error(str_format("\"{}\" is not a command (see `tandem --help`)", argv[1]));
+    note_error(str_format("\"{}\" is not a command (see `{} --help`)", argv[1], kProgram.name));
     return 2;
   }
   return run_command(app, argc, argv);

@@ -1,14 +1,18 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <new>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "support/temp_folder.h"
 
 namespace tandem {
 namespace thread_pool_test {
@@ -33,6 +37,33 @@ TEST(ThreadPool, HasTheSizeAskedFor) {
   EXPECT_EQ(ThreadPool(0).size(), usable_cores());
   EXPECT_EQ(ThreadPool(-5).size(), usable_cores());
   EXPECT_GE(usable_cores(), 1);
+  EXPECT_EQ(usable_cores("/no such folder"), usable_cores());
+}
+
+TEST(ThreadPool, EfficiencyCoresAreNotCounted) {
+  const int all = usable_cores("/no such folder");
+  const test::TempFolder system;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  int cores = 0;
+  const auto write_capacities = [&](const std::string& first, const std::string& others) {
+    cores = 0;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (!CPU_ISSET(core, &set)) continue;
+      const auto folder = system.path() / ("cpu" + std::to_string(core));
+      std::filesystem::create_directories(folder);
+      std::ofstream(folder / "cpu_capacity") << (cores++ == 0 ? first : others) << "\n";
+    }
+  };
+  write_capacities("325", "1024");
+  EXPECT_EQ(usable_cores(system.path()), all == 1 ? 1 : all - 1);
+  write_capacities("1024", "325");
+  EXPECT_EQ(usable_cores(system.path()), 1);
+  write_capacities("512", "1024");
+  EXPECT_EQ(usable_cores(system.path()), all) << "half is enough";
+  write_capacities("nonsense", "-5");
+  EXPECT_EQ(usable_cores(system.path()), all);
 }
 
 TEST(ThreadPool, AnAbsurdSizeIsClamped) {

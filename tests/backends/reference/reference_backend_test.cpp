@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "artifact/reader.h"
-#include "eval/benchmark.h"
+#include "benchmark/benchmark.h"
 #include "eval/tested_model.h"
 #include "support/compiled_model.h"
 

@@ -1,4 +1,4 @@
-#include "eval/benchmark.h"
+#include "benchmark/benchmark.h"
 
 #include <sys/resource.h>
 
