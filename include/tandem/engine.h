@@ -30,6 +30,7 @@
 
 #include "tandem/backend_options.h"
 #include "tandem/export.h"
+#include "tandem/file_region.h"
 #include "tandem/log.h"
 #include "tandem/message.h"
 #include "tandem/sampler_options.h"
@@ -117,6 +118,8 @@ class TANDEM_API Engine : public std::enable_shared_from_this<Engine> {
  public:
   // Maps the file and checks its header. The weights are not read.
   static Result<std::shared_ptr<Engine>> load(const std::filesystem::path& path, const EngineOptions& options = {});
+  // The same for a model that is a part of a file.
+  static Result<std::shared_ptr<Engine>> load(const FileRegion& region, const EngineOptions& options = {});
 
   virtual ~Engine() = default;
 
@@ -178,8 +181,12 @@ class TANDEM_API Session {
   virtual Result<GenerateResult> generate_from(std::span<const int32_t> tokens, const GenerateOptions& options,
                                                const StreamCallback& callback) = 0;
 
-  // Stops a running generate call, from any thread. Does nothing if there is none.
+  // Stops the running generate or score call, from any thread. Without one the next such call is stopped at once, so
+  // that a request that comes just before a call is not lost: a generate call ends with kCancelled and computes
+  // nothing, score() with the error kCancelled. A call takes the request with it when it ends.
   virtual void cancel() = 0;
+  // Withdraws a request that no call has taken yet. For an app whose stop button can be pressed when nothing runs.
+  virtual void clear_cancel() = 0;
 
   // The tokens in the cache.
   virtual std::span<const int32_t> tokens() const = 0;

@@ -42,7 +42,7 @@ struct BackendProbe {
 };
 
 struct ProbeReport {
-  std::filesystem::path file = {};
+  std::filesystem::path file = {};          // "" without one.
   std::vector<BackendProbe> backends = {};  // In the file's order, which is that in which an engine tries them.
   bool usable = false;                      // Whether one of them is.
 
@@ -54,5 +54,7 @@ struct ProbeReport {
 // absent, broken or newer than this library is the error of the Result, and so are options that Engine::load() would
 // refuse.
 TANDEM_API Result<ProbeReport> probe(const std::filesystem::path& file = {}, const EngineOptions& options = {});
+// The same for a model that is a part of a file.
+TANDEM_API Result<ProbeReport> probe(const FileRegion& region, const EngineOptions& options = {});
 
 }  // namespace tandem

@@ -54,9 +54,18 @@ Result<Artifact> Artifact::open(const std::filesystem::path& path) {
                             name, name);
   }
   TANDEM_ASSIGN(MappedFile file, MappedFile::open(path));
+  return read(std::move(file));
+}
+
+Result<Artifact> Artifact::open(const FileRegion& region) {
+  TANDEM_ASSIGN(MappedFile file, MappedFile::open(region));
+  return read(std::move(file));
+}
+
+Result<Artifact> Artifact::read(MappedFile file) {
   auto header = read_header(file);
   TANDEM_TRY(file.check());  // A better error than whatever half-written bytes would give.
-  if (!header.ok()) return with_context(std::move(header).error(), "{}", name);
+  if (!header.ok()) return with_context(std::move(header).error(), "{}", file.path().string());
   return Artifact(std::move(file), std::move(header).value());
 }
 

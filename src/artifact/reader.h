@@ -20,10 +20,13 @@ class Artifact {
   // Checks magic, version, size, the header's checksum, all offsets, and every method's graph. The weights' checksums
   // are not verified: that would read the whole file (see verify_segment).
   static Result<Artifact> open(const std::filesystem::path& path);
+  static Result<Artifact> open(const FileRegion& region);
 
   const ArtifactHeader& header() const { return header_; }
   const std::filesystem::path& path() const { return file_.path(); }
   uint64_t file_size() const { return file_.bytes().size(); }
+  // Whether the bytes are in memory of our own; see MappedFile::open.
+  bool is_copy() const { return file_.is_copy(); }
 
   // A range of a checked header is always inside the file.
   std::span<const uint8_t> bytes(const Range& range) const;
@@ -43,6 +46,7 @@ class Artifact {
 
  private:
   Artifact(MappedFile file, ArtifactHeader header);
+  static Result<Artifact> read(MappedFile file);
 
   MappedFile file_;
   ArtifactHeader header_;

@@ -15,6 +15,7 @@
 
 #include "base/mapping_guard.h"
 #include "base/try.h"
+#include "tandem/file_region.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -22,6 +23,9 @@ namespace tandem {
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);
+  // A part of a file. Where it does not begin at a multiple of kRegionAlignment, bytes() is a copy.
+  static Result<MappedFile> open(const FileRegion& region);
+  static constexpr size_t kRegionAlignment = 64;  // What code that reads mapped numbers relies on.
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -30,6 +34,7 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
+  bool is_copy() const { return is_copy_; }
   const std::filesystem::path& path() const { return path_; }
 
   // An error if the file was written to or truncated since open(), or if some of it could not be read. Call it after
@@ -42,12 +47,17 @@ class MappedFile {
 
  private:
   MappedFile() = default;
+  Status map(int64_t offset, size_t size);
+  Status copy(int64_t offset, size_t size);
   void unmap() noexcept;
   Error changed() const;
 
   int fd_ = -1;
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;
+  size_t skipped_ = 0;    // Bytes between the beginning of the mapping, which is that of a page, and data_.
+  size_t file_size_ = 0;  // Of the whole file.
+  bool is_copy_ = false;
   timespec modified_{};  // Not the status change time: renaming something over the file sets that.
   MappingRecord record_;
   std::filesystem::path path_;

@@ -47,6 +47,7 @@ void answer(const Engine& engine, Session& session, std::vector<Message>& messag
   const auto result = generate(engine, session, messages, line, options, o.generation,
                                [&](std::string_view piece) { return !interrupted() && printer.answer(piece); });
   on_interrupt(nullptr, nullptr);
+  session.clear_cancel();  // A signal between the call's end and here is not for the next turn.
   clear_interrupt();
   printer.finish();
   check_output();

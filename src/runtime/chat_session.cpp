@@ -91,17 +91,18 @@ class ChatSession final : public Session {
 
   Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                   const StreamCallback& callback) override {
-    return alone([&]() -> Result<GenerateResult> { return run(prompt, 0, ReasoningSplitter(), options, callback); });
+    return stoppable(
+        [&]() -> Result<GenerateResult> { return run(prompt, 0, ReasoningSplitter(), options, callback); });
   }
 
   Result<GenerateResult> generate_from(std::span<const int32_t> tokens, const GenerateOptions& options,
                                        const StreamCallback& callback) override {
-    return alone([&] { return go_on_from(tokens, ReasoningSplitter(), options, callback); });
+    return stoppable([&] { return go_on_from(tokens, ReasoningSplitter(), options, callback); });
   }
 
   Result<GenerateResult> generate_chat(std::span<const Message> messages, const GenerateOptions& options,
                                        const StreamCallback& callback) override {
-    return alone([&]() -> Result<GenerateResult> {
+    return stoppable([&]() -> Result<GenerateResult> {
       TANDEM_ASSIGN(const LoadedEngine::ChatPrompt prompt,
                     engine_->chat_prompt(messages, true, options.template_variables, options.parse_special));
       return go_on_from(prompt.tokens, ReasoningSplitter::after_prompt(prompt.text), options, callback);
@@ -109,6 +110,7 @@ class ChatSession final : public Session {
   }
 
   void cancel() override { cancel_.store(true); }
+  void clear_cancel() override { cancel_.store(false); }
   std::span<const int32_t> tokens() const override { return history_; }
 
   Status rewind(int64_t length) override {
@@ -123,7 +125,7 @@ class ChatSession final : public Session {
 
   Status score(std::span<const int32_t> tokens,
                const std::function<Status(size_t, std::span<const float>)>& on_row) override {
-    return alone([&]() -> Status {
+    return stoppable([&]() -> Status {
       TANDEM_TRY(engine_->verify_weights());
       if (!on_row) return feed(tokens, TokenRunner::Logits::kNone, {});
       return feed(tokens, TokenRunner::Logits::kAll, [&](size_t index, std::span<const float> logits) -> Status {
@@ -142,7 +144,15 @@ class ChatSession final : public Session {
         return invalid_argument("the session is in another call; wait until that has returned");
       }
       const ScopeExit leave([&] { in_call_.clear(std::memory_order_release); });
-      cancel_.store(false);  // From here on cancel() counts, even while the prompt is rendered or weights are verified.
+      return call();
+    });
+  }
+
+  // A call that cancel() stops. Whether the request came before it or while it ran, it ends with the call.
+  template <typename Call>
+  auto stoppable(Call&& call) -> decltype(call()) {
+    return alone([&]() -> decltype(call()) {
+      const ScopeExit take_request([&] { cancel_.store(false); });
       return call();
     });
   }
@@ -184,9 +194,12 @@ class ChatSession final : public Session {
     TANDEM_ASSIGN(Sampler sampler, Sampler::create(options.sampler));
     TANDEM_ASSIGN(StopStrings stops, StopStrings::create(options.stop_strings));
     const Clock::time_point start = Clock::now();
-    TANDEM_TRY(engine_->verify_weights());
-
     GenerateResult result;
+    if (cancel_.load(std::memory_order_relaxed)) {  // Before all weights are read for their checksums.
+      result.finish = FinishReason::kCancelled;
+      return result;
+    }
+    TANDEM_TRY(engine_->verify_weights());
     result.reused_tokens = reused;
     result.prompt_tokens = static_cast<int64_t>(prompt.size());
     TextStream stream(*engine_, std::move(stops), std::move(splitter), options, callback, result);

@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/guarded.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "runtime/chat_session.h"
+#include "tandem/version.h"
 
 namespace tandem {
 
@@ -30,6 +32,8 @@ std::vector<bool> multiplied_segments(const Artifact& artifact) {
 
 }  // namespace
 
+const char* version() { return kVersion.data(); }
+
 const char* mode_name(Mode mode) { return mode == Mode::kKv ? "kv" : "hybrid"; }
 
 const char* finish_reason_name(FinishReason reason) {
@@ -42,29 +46,61 @@ const char* finish_reason_name(FinishReason reason) {
   return "unknown";
 }
 
-Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path, const EngineOptions& options) {
-  auto engine = LoadedEngine::load(path, options);
+namespace {
+
+Result<std::shared_ptr<Engine>> as_engine(Result<std::shared_ptr<LoadedEngine>> engine) {
   if (!engine.ok()) return std::move(engine).error();
   return std::shared_ptr<Engine>(std::move(engine).value());
+}
+
+}  // namespace
+
+Status check_engine_options(const EngineOptions& options) {
+  if (options.threads >= 0 && options.threads <= 1024) return ok_status();
+  return invalid_argument("{} threads make no sense; give 1 to 1024, or 0 for all cores", options.threads);
+}
+
+Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path, const EngineOptions& options) {
+  return as_engine(LoadedEngine::load(path, options));
+}
+
+Result<std::shared_ptr<Engine>> Engine::load(const FileRegion& region, const EngineOptions& options) {
+  return as_engine(LoadedEngine::load(region, options));
 }
 
 Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const std::filesystem::path& path,
                                                          const EngineOptions& options,
                                                          const ProgramMaker& make_program) {
   return guarded([&]() -> Result<std::shared_ptr<LoadedEngine>> {
-    if (options.threads < 0 || options.threads > 1024) {
-      return invalid_argument("{} threads make no sense; give 1 to 1024, or 0 for all cores", options.threads);
-    }
-    TANDEM_ASSIGN(Artifact artifact, Artifact::open(path));
-    std::shared_ptr<LoadedEngine> engine(new LoadedEngine(std::move(artifact), options));
-    if (Status status = engine->bind(make_program); !status.ok()) {
-      TANDEM_TRY(engine->artifact_.check());
-      return with_context(std::move(status).error(), "{}", path.string());
-    }
-    TANDEM_TRY(engine->artifact_.check());
-    if (options.verify == VerifyWeights::kAtLoad) TANDEM_TRY(engine->verify_weights());
-    return engine;
+    TANDEM_TRY(check_engine_options(options));
+    return load(Artifact::open(path), options, make_program);
   });
+}
+
+Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const FileRegion& region, const EngineOptions& options) {
+  return guarded([&]() -> Result<std::shared_ptr<LoadedEngine>> {
+    TANDEM_TRY(check_engine_options(options));
+    return load(Artifact::open(region), options, {});
+  });
+}
+
+Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(Result<Artifact> artifact, const EngineOptions& options,
+                                                         const ProgramMaker& make_program) {
+  if (!artifact.ok()) return std::move(artifact).error();
+  std::shared_ptr<LoadedEngine> engine(new LoadedEngine(std::move(artifact).value(), options));
+  if (engine->artifact_.is_copy()) {
+    const Log log(options.log, options.log_level);
+    log.write(LogLevel::kWarning,
+              str_format("the model does not begin at a multiple of {} bytes of its file; {} bytes were copied",
+                         MappedFile::kRegionAlignment, engine->artifact_.file_size()));
+  }
+  if (Status status = engine->bind(make_program); !status.ok()) {
+    TANDEM_TRY(engine->artifact_.check());
+    return with_context(std::move(status).error(), "{}", engine->artifact_.path().string());
+  }
+  TANDEM_TRY(engine->artifact_.check());
+  if (options.verify == VerifyWeights::kAtLoad) TANDEM_TRY(engine->verify_weights());
+  return engine;
 }
 
 Status LoadedEngine::bind(const ProgramMaker& make_program) {

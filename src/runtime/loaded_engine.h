@@ -16,6 +16,9 @@
 
 namespace tandem {
 
+// Whether they make sense, whatever the file. The back ends check their own.
+Status check_engine_options(const EngineOptions& options);
+
 class LoadedEngine final : public Engine {
  public:
   // Makes the program that runs a file's methods. The artifact and the pool outlive the program.
@@ -24,6 +27,7 @@ class LoadedEngine final : public Engine {
   // With `make_program`, the methods run on that instead of on the back end that the file is for.
   static Result<std::shared_ptr<LoadedEngine>> load(const std::filesystem::path& path, const EngineOptions& options,
                                                     const ProgramMaker& make_program = {});
+  static Result<std::shared_ptr<LoadedEngine>> load(const FileRegion& region, const EngineOptions& options);
 
   Result<std::unique_ptr<Session>> new_session() override;
   Mode mode() const override { return table_.mode(); }
@@ -59,6 +63,8 @@ class LoadedEngine final : public Engine {
  private:
   LoadedEngine(Artifact artifact, const EngineOptions& options)
       : options_(options), artifact_(std::move(artifact)), pool_(options.threads) {}
+  static Result<std::shared_ptr<LoadedEngine>> load(Result<Artifact> artifact, const EngineOptions& options,
+                                                    const ProgramMaker& make_program);
   Status bind(const ProgramMaker& make_program);
   Status compare_checksums();
   template <typename Call>

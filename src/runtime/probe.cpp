@@ -1,7 +1,5 @@
 #include "tandem/probe.h"
 
-#include <algorithm>
-
 #include "artifact/reader.h"
 #include "backends/interface/probe.h"
 #include "backends/registry/registry.h"
@@ -9,6 +7,7 @@
 #include "base/guarded.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "runtime/loaded_engine.h"
 
 namespace tandem {
 namespace {
@@ -49,6 +48,29 @@ Result<BackendProbe> probe_program(const Artifact& artifact, const EngineOptions
   return probe;
 }
 
+Result<ProbeReport> probe_build(const EngineOptions& options) {
+  ProbeReport report;
+  for (const Backend* backend : backends()) {
+    TANDEM_ASSIGN(BackendProbe probe, probe_backend(*backend, nullptr, options));
+    set_memory(probe, 0, 0, available_memory());
+    report.usable = report.usable || probe.usable;
+    report.backends.push_back(std::move(probe));
+  }
+  return report;
+}
+
+Result<ProbeReport> probe_file(Result<Artifact> artifact, const EngineOptions& options) {
+  if (!artifact.ok()) return std::move(artifact).error();
+  ProbeReport report;
+  report.file = artifact->path();
+  auto probe = probe_program(*artifact, options);
+  TANDEM_TRY(artifact->check());
+  if (!probe.ok()) return with_context(std::move(probe).error(), "{}", report.file.string());
+  report.usable = probe->usable;
+  report.backends.push_back(std::move(probe).value());
+  return report;
+}
+
 }  // namespace
 
 std::string ProbeReport::to_json() const {
@@ -59,24 +81,17 @@ std::string ProbeReport::to_json() const {
 
 Result<ProbeReport> probe(const std::filesystem::path& file, const EngineOptions& options) {
   return guarded([&]() -> Result<ProbeReport> {
+    TANDEM_TRY(check_engine_options(options));
     TANDEM_TRY(check_option_names(options.backend));
-    ProbeReport report;
-    report.file = file;
-    if (file.empty()) {
-      for (const Backend* backend : backends()) {
-        TANDEM_ASSIGN(BackendProbe probe, probe_backend(*backend, nullptr, options));
-        set_memory(probe, 0, 0, available_memory());
-        report.backends.push_back(std::move(probe));
-      }
-    } else {
-      TANDEM_ASSIGN(const Artifact artifact, Artifact::open(file));
-      auto probe = probe_program(artifact, options);
-      TANDEM_TRY(artifact.check());
-      if (!probe.ok()) return with_context(std::move(probe).error(), "{}", file.string());
-      report.backends.push_back(std::move(probe).value());
-    }
-    report.usable = std::ranges::any_of(report.backends, &BackendProbe::usable);
-    return report;
+    return file.empty() ? probe_build(options) : probe_file(Artifact::open(file), options);
+  });
+}
+
+Result<ProbeReport> probe(const FileRegion& region, const EngineOptions& options) {
+  return guarded([&]() -> Result<ProbeReport> {
+    TANDEM_TRY(check_engine_options(options));
+    TANDEM_TRY(check_option_names(options.backend));
+    return probe_file(Artifact::open(region), options);
   });
 }
 

@@ -169,7 +169,6 @@ TEST(Session, CanBeCancelledInTheMiddleOfAPrompt) {
   ASSERT_TRUE(session->score(std::span(prompt).first(1), [](size_t, auto) { return ok_status(); }).ok());
   ASSERT_TRUE(session->rewind(0).ok());
   std::atomic<bool> done{false};
-  // cancel() without a running call does nothing, so it is repeated until the call is over.
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     while (!done) session->cancel();
@@ -177,6 +176,7 @@ TEST(Session, CanBeCancelledInTheMiddleOfAPrompt) {
   const auto result = must(session->generate(prompt, {}, {}));
   done = true;
   other.join();
+  session->clear_cancel();  // It may have come again after the end.
   EXPECT_EQ(result.finish, FinishReason::kCancelled);
   EXPECT_TRUE(result.tokens.empty());
   EXPECT_LT(result.prompt_tokens, 2000);
@@ -189,6 +189,34 @@ TEST(Session, CanBeCancelledInTheMiddleOfAPrompt) {
   const auto again = must(session->generate_from(shorter, options, {}));
   EXPECT_EQ(again.reused_tokens, result.prompt_tokens);
   EXPECT_EQ(again.tokens, must(test::new_session(*engine)->generate(shorter, options, {})).tokens);
+}
+
+TEST(Session, ACancelBeforeACallIsNotLost) {
+  const auto session = test::new_session(*demo_engine());
+  session->cancel();
+  const auto stopped = must(session->generate_chat(kStory, {}, {}));
+  EXPECT_EQ(stopped.finish, FinishReason::kCancelled);
+  EXPECT_TRUE(stopped.tokens.empty());
+  EXPECT_TRUE(session->tokens().empty());
+  // The call took it.
+  EXPECT_EQ(must(session->generate_chat(kStory, {}, {})).text, whole_story().text);
+  // score() takes it too; going back computes nothing and leaves it.
+  session->cancel();
+  ASSERT_TRUE(session->rewind(0).ok());
+  const Status score = session->score(story_prompt(), {});
+  ASSERT_FALSE(score.ok());
+  EXPECT_EQ(score.error().code, ErrorCode::kCancelled);
+  EXPECT_TRUE(session->tokens().empty());
+  session->cancel();
+  session->clear_cancel();
+  EXPECT_EQ(must(session->generate_chat(kStory, {}, {})).text, whole_story().text);
+}
+
+TEST(Session, ACallThatFailsTakesTheRequestToo) {
+  const auto session = test::new_session(*demo_engine());
+  session->cancel();
+  EXPECT_FALSE(session->generate({}, {}, {}).ok());
+  EXPECT_EQ(must(session->generate_chat(kStory, {}, {})).text, whole_story().text);
 }
 
 TEST(Session, ACallbackCanStop) {
