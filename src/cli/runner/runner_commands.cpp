@@ -11,6 +11,7 @@ const ProgramText kProgram = {"tandem-runner",
 void add_program_commands(CLI::App& app) {
   add_run_command(app);
   add_chat_command(app);
+  add_probe_command(app);
   add_bench_command(app);
 }
 
