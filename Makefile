@@ -114,7 +114,7 @@ test-fuzz: build-asan
 # Without a cross compiler and an emulator it says so and continues; REQUIRE_ARM=1 makes that a failure.
 REQUIRE_ARM ?= 0
 .PHONY: test-arm
-test-arm: ## Compile the kernels for 64-bit ARM and test them under emulation
+test-arm: build ## Compile the run time for 64-bit ARM and test it under emulation
 	@scripts/install_dependencies.sh build arm || echo "make test-arm: packages are missing" >&2
 	@REQUIRE_ARM=$(REQUIRE_ARM) scripts/test_arm.sh $(JOBS)
 

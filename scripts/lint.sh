@@ -70,11 +70,18 @@ fi
 
 # What runs models starts no process (docs/architecture.md): an app may not be allowed to, and does not expect it. The
 # compiler half may.
-compiler_half='^src/(cli|compiler|eval|models|quant|reference|weights|checkpoint|library|backends/qnn/(compile|lower|worker))/'
+compiler_half='^src/(cli|compiler|eval|deploy|models|quant|reference|weights|checkpoint|library|backends/qnn/(compile|lower|worker))/'
 # shellcheck disable=SC2046
 if grep -nP '\b(v?fork|posix_spawnp?|popen|system(?=\((?!\)))|exec(l|le|lp|v|ve|vp|vpe))\(|<spawn\.h>' \
   $(grep -vE "$compiler_half" <<< "$library_sources") | grep -vE '^\S+:[0-9]+:\s*//'; then
   complain "a library that runs models must not start processes"
+fi
+
+# Nor does it use what Android's C and C++ libraries lack at API 26, or what apps may not call there.
+# shellcheck disable=SC2046
+if grep -nP '\b(aligned_alloc|getentropy|pthread_cancel|pthread_setaffinity_np|shm_open|sem_open|memfd_create|execinfo|backtrace_symbols|fmemopen|getifaddrs|glob|syncfs|quick_exit|at_quick_exit|timespec_get|pthread_getname_np)\(|std::(stop_token|jthread|format)\b|<(stop_token|execinfo\.h|format|source_location)>' \
+  $(grep -vE "$compiler_half" <<< "$library_sources") | grep -vE '^\S+:[0-9]+:\s*//'; then
+  complain "what runs models must do without this: Android has it later than API 26 or not at all"
 fi
 
 # Back ends are behind an interface (docs/architecture.md, "A back end"): code that names one of them outside its folder

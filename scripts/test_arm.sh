@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the CPU back end for 64-bit ARM (preset arm64) and tests it under qemu's emulation: test_arm.sh [JOBS]
+# Compiles the run-time half for 64-bit ARM (preset arm64) and tests it under qemu's emulation: test_arm.sh [JOBS]
+# The CPU back end's tests, and the demo model through tandem-runner: its tokens are those of this machine.
 # Each instruction set's kernels run on the oldest CPU that should support them; a CPU must not be offered kernels that
 # it lacks. Emulation shows whether results are right; it says nothing about speed or about ARM's memory ordering.
 # If a compiler or an emulator is missing, this says so and succeeds, unless REQUIRE_ARM=1.
@@ -18,11 +19,39 @@ for tool in aarch64-linux-gnu-g++ qemu-aarch64; do
 done
 
 cmake --preset arm64 > /dev/null
-cmake --build "$build" --target test_cpu_kernels test_cpu_execute -j "$jobs"
+cmake --build "$build" --target test_cpu_kernels test_cpu_execute tandem_shared tandem-runner -j "$jobs"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+emulate=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+
+# The library as an app ships it: Android 15 and later load none that is aligned to less than 16 KB.
+library=$build/libtandem.so
+aarch64-linux-gnu-strip -o "$work/stripped" "$library"
+echo "libtandem.so for ARM: $(stat -c %s "$work/stripped") bytes stripped"
+for alignment in $(readelf -lW "$library" | awk '$1 == "LOAD" {print $NF}'); do
+  ((alignment >= 16384)) || { echo "test_arm.sh: libtandem.so is not aligned to 16 KB" >&2; exit 1; }
+done
+
+# Greedy tokens of the demo model, without and with quantized weights. In float all kernels agree to the bit; with
+# quantized weights the portable ones do, and wider vectors add in another order.
+for recipe in fp32 w4; do
+  build/release/tandem compile models/demo -o "$work/$recipe.tdm" --recipe "$recipe" -q
+  tell=(run "$work/$recipe.tdm" -p "Tell me a story about a fox named Leo." --greedy --json)
+  "${emulate[@]}" "$build/tandem-runner" "${tell[@]}" > "$work/arm.json"
+  TANDEM_ISA=portable build/release/tandem "${tell[@]}" > "$work/here.json"
+  python3 - "$work/arm.json" "$work/here.json" <<< '
+import json, sys
+arm, here = (json.load(open(path)) for path in sys.argv[1:])
+sys.exit(0 if arm["tokens"] == here["tokens"] and len(here["tokens"]) > 50 else "other tokens on ARM than here")'
+  echo "demo model, $recipe: the same tokens on ARM and here"
+done
+"${emulate[@]}" "$build/tandem-runner" probe "$work/w4.tdm" | tee "$work/probe"
+grep -q "^cpu" "$work/probe"
 
 # on_cpu CPU "ITS TABLES" LEFT_OUT: all tests except those that the filter excludes, since they run on an older CPU.
 on_cpu() {
-  local run=(env TANDEM_EXPECTED_ISAS="$2" qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu "$1")
+  local run=(env TANDEM_EXPECTED_ISAS="$2" "${emulate[@]}" -cpu "$1")
   local log=$build/test_$1.log
   if "${run[@]}" "$build/tests/test_cpu_kernels" --gtest_filter="*-$3" > "$log" 2>&1 &&
     "${run[@]}" "$build/tests/test_cpu_execute" >> "$log" 2>&1; then
@@ -43,4 +72,4 @@ cpus+=($!)
 failed=0
 for cpu in "${cpus[@]}"; do wait "$cpu" || failed=1; done
 ((failed == 0)) || exit 1
-echo "test_arm.sh: passed under emulation; the rest of the tests was not compiled for ARM"
+echo "test_arm.sh: passed under emulation; the tests of other modules were not compiled for ARM"

@@ -10,7 +10,7 @@
 
 namespace tandem {
 AlignedMemory allocate_aligned(uint64_t size) {
-  void* memory = nullptr;  // Not aligned_alloc(): Android has that from API 28 on.
+  void* memory = nullptr;  // C11's function is in Android from API 28 on.
   if (::posix_memalign(&memory, 64, size == 0 ? 1 : size) != 0) return nullptr;
   return AlignedMemory(static_cast<uint8_t*>(memory));
 }
