@@ -2,6 +2,7 @@
 #include "java_calls.h"
 #include "log_sink.h"
 #include "natives.h"
+#include "tandem/probe.h"
 #include "tandem/version.h"
 
 namespace tandem::jni {
@@ -55,6 +56,25 @@ jlong JNICALL load_region(JNIEnv* env, jclass natives, jint descriptor, jlong of
 
 jbyteArray JNICALL version_text(JNIEnv* env, jclass natives) {
   return at_border(env, natives, [&]() -> Result<jbyteArray> { return to_java(env, std::string_view(version())); });
+}
+
+jbyteArray JNICALL probe_file(JNIEnv* env, jclass natives, jbyteArray path, jint threads, jint verify, jint log_level,
+                              jobject log, jobjectArray backend) {
+  return at_border(env, natives, [&]() -> Result<jbyteArray> {
+    const auto report = probe(to_string(env, path), to_engine_options(env, threads, verify, log_level, log, backend));
+    if (!report.ok()) return report.error();
+    return to_java(env, std::string_view(report->to_json()));
+  });
+}
+
+jbyteArray JNICALL probe_region(JNIEnv* env, jclass natives, jint descriptor, jlong offset, jlong length, jint threads,
+                                jint verify, jint log_level, jobject log, jobjectArray backend) {
+  return at_border(env, natives, [&]() -> Result<jbyteArray> {
+    const auto report =
+        probe(FileRegion{descriptor, offset, length}, to_engine_options(env, threads, verify, log_level, log, backend));
+    if (!report.ok()) return report.error();
+    return to_java(env, std::string_view(report->to_json()));
+  });
 }
 
 void JNICALL free_engine(JNIEnv*, jclass, jlong handle) { delete &from_handle<EngineHandle>(handle); }
@@ -132,6 +152,10 @@ std::span<const JNINativeMethod> engine_natives() {
        reinterpret_cast<void*>(load_file)},
       {const_cast<char*>("loadRegion"), const_cast<char*>("(IJJIIILjava/lang/Object;[[B)J"),
        reinterpret_cast<void*>(load_region)},
+      {const_cast<char*>("probeFile"), const_cast<char*>("([BIIILjava/lang/Object;[[B)[B"),
+       reinterpret_cast<void*>(probe_file)},
+      {const_cast<char*>("probeRegion"), const_cast<char*>("(IJJIIILjava/lang/Object;[[B)[B"),
+       reinterpret_cast<void*>(probe_region)},
       {const_cast<char*>("version"), const_cast<char*>("()[B"), reinterpret_cast<void*>(version_text)},
       {const_cast<char*>("freeEngine"), const_cast<char*>("(J)V"), reinterpret_cast<void*>(free_engine)},
       {const_cast<char*>("describe"), const_cast<char*>("(J)[J"), reinterpret_cast<void*>(describe)},

@@ -41,6 +41,16 @@ public final class EngineOptions {
                 descriptor, offset, length, threads, verify.ordinal(), logLevel.ordinal(), log, backend);
     }
 
+    String probeFile(byte[] path) {
+        return Utf8.decode(Native.probeFile(path, threads, verify.ordinal(), logLevel.ordinal(), log, backend));
+    }
+
+    String probeRegion(int descriptor, long offset, long length) {
+        return Utf8.decode(
+                Native.probeRegion(
+                        descriptor, offset, length, threads, verify.ordinal(), logLevel.ordinal(), log, backend));
+    }
+
     /** What native code calls for each message. */
     static final class LogSink {
         private final LogCallback callback;

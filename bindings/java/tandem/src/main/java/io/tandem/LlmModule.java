@@ -59,6 +59,28 @@ public final class LlmModule implements AutoCloseable {
         source = () -> Engine.load(descriptor, offset, length, options);
     }
 
+    /** {@link #probe(String, EngineOptions)} with the default options. */
+    public static String probe(String path) {
+        return probe(path, EngineOptions.DEFAULT);
+    }
+
+    /**
+     * Whether a file can run on this machine and, if not, why and what to do about it: a JSON object with "usable" and,
+     * for each of the file's programs, an entry in "backends" (docs/targets.md). The weights are not read.
+     *
+     * @param path null: what the back ends of this build say without a file
+     * @throws TandemException if the file is absent or broken
+     */
+    public static String probe(String path, EngineOptions options) {
+        byte[] bytes = path == null ? new byte[0] : Utf8.encode(Check.path(path));
+        return Check.notNull(options, "options").probeFile(bytes);
+    }
+
+    /** The same for a model inside another file. */
+    public static String probe(int descriptor, long offset, long length, EngineOptions options) {
+        return Check.notNull(options, "options").probeRegion(descriptor, offset, length);
+    }
+
     /** Maps the file and makes a session. Does nothing if that was done. */
     public void load() {
         synchronized (loadLock) {

@@ -19,6 +19,11 @@ final class Native {
     static native long loadRegion(
             int descriptor, long offset, long length, int threads, int verify, int logLevel, Object log, byte[][] backend);
 
+    static native byte[] probeFile(byte[] path, int threads, int verify, int logLevel, Object log, byte[][] backend);
+
+    static native byte[] probeRegion(
+            int descriptor, long offset, long length, int threads, int verify, int logLevel, Object log, byte[][] backend);
+
     static native void freeEngine(long engine);
 
     /** Mode, context, vocabulary, threads, whether there is a tokenizer. */

@@ -95,6 +95,31 @@ class EngineTest {
     }
 
     @Test
+    void probingSaysWhetherTheFileCanRun() throws IOException {
+        String report = LlmModule.probe(Demo.path());
+        assertEquals(Arrays.asList("true", "true"), usable(report), report); // The CPU's program, and so the file.
+        assertTrue(LlmModule.probe(null).contains("\"backends\""));
+        assertEquals(
+                ErrorCode.NOT_FOUND,
+                assertThrows(TandemException.class, () -> LlmModule.probe("/no/such/file.tdm")).code());
+        assertThrows(NullPointerException.class, () -> LlmModule.probe(Demo.path(), null));
+        assertThrows(TandemException.class, () -> LlmModule.probe(-1, 0, -1, EngineOptions.DEFAULT));
+        Path model = Paths.get(Demo.path());
+        try (RandomAccessFile file = new RandomAccessFile(model.toFile(), "r")) {
+            assertEquals(usable(report), usable(LlmModule.probe(descriptorOf(model), 0, -1, EngineOptions.DEFAULT)));
+        }
+    }
+
+    private static List<String> usable(String json) {
+        List<String> values = new ArrayList<>();
+        java.util.regex.Matcher found = java.util.regex.Pattern.compile("\"usable\":\\s*(\\w+)").matcher(json);
+        while (found.find()) {
+            values.add(found.group(1));
+        }
+        return values;
+    }
+
+    @Test
     void badRegionsAreRefused() {
         for (int descriptor : new int[] {-1, 100000}) {
             TandemException e =
