@@ -142,6 +142,21 @@ qnn: deps-test ## Install Qualcomm's QNN library into build/qnn and run the test
 	ctest --test-dir build/release --output-on-failure --timeout 900 -L npu
 	@scripts/skipped_tests.sh build/release
 
+# Maven's own output is quiet; MAVEN_ARGUMENTS=-o works offline, -Dtandem.generations=10000 runs the whole leak test.
+MAVEN_ARGUMENTS ?=
+.PHONY: java
+java: configured ## Build build/java/tandem.jar and tandem-kotlin.jar, and test them in a JVM
+	@scripts/install_dependencies.sh java
+	cmake build/release -DTANDEM_JNI=ON > /dev/null
+	$(CMAKE_BUILD) build/release --target tandem tandem_jni tandem_jni_test -j $(JOBS)
+	$(TANDEM) compile models/demo -o build/demo.tdm --quiet
+	scripts/test_java.sh build/release $(MAVEN_ARGUMENTS)
+
+JNI_LIBS ?= build/android-arm64
+.PHONY: aar
+aar: ## Assemble build/java/tandem.aar from `make java` and JNI_LIBS=FOLDER of libtandem_jni.so for 64-bit ARM
+	scripts/make_aar.sh $(JNI_LIBS)
+
 .PHONY: lint
 lint: deps-lint ## Check formatting, lengths of functions and other cheap rules
 	scripts/lint.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the system packages that are missing: install_dependencies.sh GROUP...
-# Groups: build, test, arm, valgrind, bench, lint, tidy. docs/dependencies.md says what each package is for.
+# Groups: build, test, arm, valgrind, bench, lint, java, tidy. docs/dependencies.md says what each package is for.
 # Does nothing, quickly and without network access, if all are installed.
 set -euo pipefail
 
@@ -14,6 +14,7 @@ declare -A packages=(
   [bench]="libbenchmark-dev"
   # Versions of clang-format disagree about details; this is the one that the sources are formatted with.
   [lint]="clang-format-14"
+  [java]="openjdk-17-jdk-headless maven"
   [tidy]="clang-tidy clang"
 )
 
