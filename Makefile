@@ -152,6 +152,17 @@ java: configured ## Build build/java/tandem.jar and tandem-kotlin.jar, and test 
 	$(TANDEM) compile models/demo -o build/demo.tdm --quiet
 	scripts/test_java.sh build/release $(MAVEN_ARGUMENTS)
 
+.PHONY: android
+android: deps-build ## Build libtandem, libtandem_jni and tandem-runner for phones with the NDK in ANDROID_NDK_HOME
+	@test -f "$${ANDROID_NDK_HOME:?set it to the folder of an Android NDK}/build/cmake/android.toolchain.cmake" || \
+	  { echo "make android: ANDROID_NDK_HOME=$$ANDROID_NDK_HOME is not the folder of an Android NDK" >&2; exit 1; }
+	cmake --preset android-arm64
+	$(CMAKE_BUILD) --preset android-arm64 -j $(JOBS)
+
+.PHONY: test-arm-java
+test-arm-java: ## After `make java` and `make test-arm`: the Java interface on 64-bit ARM under emulation
+	scripts/test_arm_java.sh $(JOBS)
+
 JNI_LIBS ?= build/android-arm64
 .PHONY: aar
 aar: ## Assemble build/java/tandem.aar from `make java` and JNI_LIBS=FOLDER of libtandem_jni.so for 64-bit ARM
