@@ -318,6 +318,16 @@ TANDEM_API tandem_status tandem_session_score(tandem_session* session, const int
 // has. `code` may be NULL.
 TANDEM_API tandem_status tandem_session_last_error(tandem_session* session, tandem_status* code, char** message);
 
+// ---- Can it run here? ----
+
+// Says as a JSON object which back ends can run a file on this machine, and for the others why not and what to do; see
+// probe.h for its fields. The weights are not read. `path` may be NULL: every back end of this library. A file that is
+// absent or broken is an error; that nothing can run it is none. `options`: as for tandem_engine_load().
+TANDEM_API tandem_status tandem_probe(const char* path, const tandem_engine_options* options, char** json);
+// The same for a model that is a part of a file; see tandem_engine_load_fd().
+TANDEM_API tandem_status tandem_probe_fd(int32_t descriptor, int64_t offset, int64_t length,
+                                         const tandem_engine_options* options, char** json);
+
 // ---- Structs that hold their defaults ----
 
 #define TANDEM_ENGINE_OPTIONS_INIT \
