@@ -23,8 +23,10 @@ std::vector<std::string_view> split_array(std::string_view json) {
     } else if (c == '[' || c == '{') {
       if (++depth == 1) begin = i + 1;
     } else if (c == ']' || c == '}' || (c == ',' && depth == 1)) {
-      if (depth == 1) elements.push_back(json.substr(begin, i - begin));
-      begin = i + 1;
+      if (depth == 1) {
+        elements.push_back(json.substr(begin, i - begin));
+        begin = i + 1;
+      }
       if (c != ',') --depth;
     }
   }

@@ -28,3 +28,15 @@ if(TANDEM_SANITIZE)
                          -fno-omit-frame-pointer -g1)
 endif()
 add_test(NAME c_api COMMAND test_c_api ${PROJECT_SOURCE_DIR}/tests/data/artifact/v1.tdm)
+
+# From C++: what callbacks throw.
+tandem_test(c_api_exceptions DIRS c_api DEPENDS tandem_c_api)
+
+# From a language that knows only the library's symbols.
+if(Python3_FOUND AND TARGET tandem AND TARGET tandem_shared)
+  add_test(NAME c_api_ctypes COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_ctypes.py
+                                     $<TARGET_FILE:tandem_shared> $<TARGET_FILE:tandem> -v)
+elseif(TARGET tandem_shared)
+  add_test(NAME c_api_ctypes COMMAND ${CMAKE_COMMAND} -E echo "not tested, because there is no python3")
+  set_tests_properties(c_api_ctypes PROPERTIES SKIP_REGULAR_EXPRESSION "not tested, because")
+endif()

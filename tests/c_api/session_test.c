@@ -4,6 +4,25 @@
 
 #include "check.h"
 
+static void sampling(tandem_session* session) {
+  tandem_generate_options options = greedy_options(10);
+  tandem_generate_result result = TANDEM_GENERATE_RESULT_INIT, again = TANDEM_GENERATE_RESULT_INIT;
+  // The same seed, the same tokens; what makes no sense is refused.
+  options.temperature = 1.5f;
+  options.seed = 7;
+  CHECK_OK(tandem_session_generate_from(session, prompt_tokens, PROMPT_COUNT, &options, &result));
+  CHECK_OK(tandem_session_generate_from(session, prompt_tokens, PROMPT_COUNT, &options, &again));
+  CHECK(result.token_count == 10 && again.token_count == 10 && memcmp(result.tokens, again.tokens, 40) == 0);
+  CHECK(!is_greedy(&result, 10));
+  CHECK_OK(tandem_generate_result_clear(&result));
+  CHECK_OK(tandem_generate_result_clear(&again));
+  options.top_p = NAN;
+  CHECK_STATUS(TANDEM_INVALID_ARGUMENT, tandem_session_generate_from(session, prompt_tokens, 1, &options, NULL));
+  options.top_p = 0;
+  options.max_new_tokens = -1;
+  CHECK_STATUS(TANDEM_INVALID_ARGUMENT, tandem_session_generate_from(session, prompt_tokens, 1, &options, NULL));
+}
+
 void test_generating(void) {
   tandem_engine* engine = new_engine();
   tandem_session* session = new_session(engine);
@@ -50,22 +69,7 @@ void test_generating(void) {
   CHECK_FAILS(TANDEM_INVALID_ARGUMENT, "`stop_strings`[1]",
               tandem_session_generate_from(session, prompt_tokens, 1, &options, NULL));
 
-  // Sampling: the same seed, the same tokens; what makes no sense is refused.
-  tandem_generate_result again = TANDEM_GENERATE_RESULT_INIT;
-  options = greedy_options(10);
-  options.temperature = 1.5f;
-  options.seed = 7;
-  CHECK_OK(tandem_session_generate_from(session, prompt_tokens, PROMPT_COUNT, &options, &result));
-  CHECK_OK(tandem_session_generate_from(session, prompt_tokens, PROMPT_COUNT, &options, &again));
-  CHECK(result.token_count == 10 && again.token_count == 10 && memcmp(result.tokens, again.tokens, 40) == 0);
-  CHECK(!is_greedy(&result, 10));
-  CHECK_OK(tandem_generate_result_clear(&result));
-  CHECK_OK(tandem_generate_result_clear(&again));
-  options.top_p = NAN;
-  CHECK_STATUS(TANDEM_INVALID_ARGUMENT, tandem_session_generate_from(session, prompt_tokens, 1, &options, NULL));
-  options.top_p = 0;
-  options.max_new_tokens = -1;
-  CHECK_STATUS(TANDEM_INVALID_ARGUMENT, tandem_session_generate_from(session, prompt_tokens, 1, &options, NULL));
+  sampling(session);
   static const int32_t outside[] = {5, 288}, negative[] = {-1};
   CHECK_STATUS(TANDEM_INVALID_ARGUMENT, tandem_session_generate_from(session, outside, 2, NULL, NULL));
   CHECK_STATUS(TANDEM_INVALID_ARGUMENT, tandem_session_generate_from(session, negative, 1, NULL, NULL));
