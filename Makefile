@@ -89,7 +89,7 @@ test-asan: build-asan
 	ctest --test-dir build/asan --output-on-failure --timeout 900 -j $(JOBS) --exclude-regex '^cli'
 
 # Only multi-threaded code: everything would take as long as test-asan.
-TSAN_TESTS := test_base test_cpu_execute test_runtime_parallel
+TSAN_TESTS := test_base test_cpu_execute test_runtime_parallel test_c_api
 .PHONY: test-tsan
 test-tsan: deps-test ## Look for data races: the thread pool, kernels and sessions in parallel
 	cmake --preset tsan
@@ -97,6 +97,7 @@ test-tsan: deps-test ## Look for data races: the thread pool, kernels and sessio
 	build/tsan/tests/test_base --gtest_brief=1 --gtest_filter='ThreadPool.*:Guarded.*:MappingGuard.*'
 	build/tsan/tests/test_cpu_execute --gtest_brief=1
 	build/tsan/tests/test_runtime_parallel --gtest_brief=1
+	build/tsan/tests/test_c_api tests/data/artifact/v1.tdm
 
 .PHONY: test-cpu-only
 test-cpu-only: deps-build ## Build a run time with the CPU's back end alone, and see that it refuses other files

@@ -11,7 +11,7 @@ folders=()
 for folder in include src tests bench fuzz tools examples bindings; do
   [[ ! -d $folder ]] || folders+=("$folder")
 done
-mapfile -t sources < <(find "${folders[@]}" \( -name '*.h' -o -name '*.cpp' \) -not -path '*/data/*' | sort)
+mapfile -t sources < <(find "${folders[@]}" \( -name '*.h' -o -name '*.cpp' -o -name '*.c' \) -not -path '*/data/*' | sort)
 
 if [[ ${1:-} == --fix ]]; then
   "$format" -i "${sources[@]}"
@@ -104,7 +104,7 @@ for extra in cmake docs scripts .ci Makefile README.md CONTRIBUTING.md CHANGELOG
   [[ ! -e $extra ]] || folders+=("$extra")
 done
 texts=$(find "${folders[@]}" \
-  \( -name '*.h' -o -name '*.cpp' -o -name '*.cmake' -o -name '*.txt' -o -name '*.md' -o -name '*.sh' -o -name '*.fbs' \
+  \( -name '*.h' -o -name '*.cpp' -o -name '*.c' -o -name '*.cmake' -o -name '*.txt' -o -name '*.md' -o -name '*.sh' -o -name '*.fbs' \
   -o -name run -o -name Makefile \) -type f -not -path '*/data/*')
 # shellcheck disable=SC2086
 if grep -nP '[ \t]+$' $texts; then complain "spaces at the end of a line"; fi

@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
 compiler=${CXX:-c++}
+c_compiler=${CC:-cc}
 most_bytes=3000000  # Of libtandem.so, stripped.
 
 work=$(mktemp -d)
@@ -21,32 +22,51 @@ libdir=$(dirname "$(find "$prefix" -name 'libtandem.so')")
 runtime=$libdir/libtandem.so
 compiler_library=$libdir/libtandem-compiler.so
 
-# ---- Headers: each compiles alone, and TANDEM_API is their only macro ----
+# ---- Headers: each compiles alone, and TANDEM_API is their only macro; tandem.h is C11 and has some for C programs ----
+warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
 for header in "$prefix"/include/tandem/*.h; do
   name=tandem/$(basename "$header")
+  allowed='^TANDEM_API$'
   echo "#include <$name>" > "$work/header.cpp"
-  "$compiler" -std=c++20 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fsyntax-only -I "$prefix/include" \
-    "$work/header.cpp" || complain "$name does not compile on its own"
+  if [[ $name == tandem/tandem.h ]]; then
+    allowed='^TANDEM_(API|[A-Z_]+_INIT)$'
+    cp "$work/header.cpp" "$work/header.c"
+    "$c_compiler" -std=c11 "${warnings[@]}" -fsyntax-only -I "$prefix/include" "$work/header.c" ||
+      complain "$name does not compile as C11"
+    "$compiler" -std=c++11 "${warnings[@]}" -fsyntax-only -I "$prefix/include" "$work/header.cpp" ||
+      complain "$name does not compile as C++11"
+  fi
+  "$compiler" -std=c++20 "${warnings[@]}" -fsyntax-only -I "$prefix/include" "$work/header.cpp" ||
+    complain "$name does not compile on its own"
   macros=$("$compiler" -std=c++20 -dM -E -I "$prefix/include" "$work/header.cpp" |
-    awk '$2 ~ /^TANDEM/ && $2 != "TANDEM_API" {print $2}')
+    awk '$2 ~ /^TANDEM/ {sub(/\(.*/, "", $2); print $2}' | grep -vE "$allowed") || true
   [[ -z $macros ]] || complain "$name defines macros: $macros"
 done
 
 # ---- Libraries: names, size, what they export and what they need ----
-check_library() {  # PATH, a regular expression of what it may export
-  local library=$1 allowed=$2 name version
+check_library() {  # PATH, a file with the names that it exports, sorted
+  local library=$1 list=$2 name version
   name=$(basename "$library")
   version=$(sed -n 's/^project(tandem VERSION \([0-9]*\.[0-9]*\).*/\1/p' CMakeLists.txt)
   readelf -d "$library" | grep -q "SONAME.*\[$name\.$version\]" || complain "$name has not the SONAME $name.$version"
   strip -o "$work/stripped" "$library"
   echo "$name: $(stat -Lc %s "$library") bytes, $(stat -c %s "$work/stripped") stripped"
-  local extra
-  extra=$(nm -DC --defined-only "$library" | cut -d' ' -f3- | grep -vE "$allowed") || true
-  [[ -z $extra ]] || complain "$name exports more than its public interface:"$'\n'"$extra"
+  # Without the marks of libstdc++'s second ABI, which other standard libraries lack.
+  nm -DC --defined-only "$library" | cut -d' ' -f3- | sed 's/::__cxx11//g; s/\[abi:cxx11\]//g' | LC_ALL=C sort -u |
+    diff "$list" - > "$work/exports" ||
+    complain "$name exports (>) or lacks (<) what $list does not or does have:"$'\n'"$(grep '^[<>]' "$work/exports")"
 }
-check_library "$runtime" '^((typeinfo|typeinfo name|vtable) for tandem::(Engine|Session)$|tandem::(Engine|Session)::|tandem::(guard_file_mappings|version|mode_name|finish_reason_name|probe|ProbeReport::to_json)\()'
+check_library "$runtime" src/library/tandem.exports
 (($(stat -c %s "$work/stripped") <= most_bytes)) || complain "libtandem.so is larger than $most_bytes bytes"
-check_library "$compiler_library" '^tandem::(compile_model|guard_compiler_mappings)\('
+check_library "$compiler_library" src/library/tandem_compiler.exports
+# Every function of the C interface is exported, and nothing else is named like one.
+declared=$(grep -oE '\btandem_[a-z_]+\(' include/tandem/tandem.h | sort -u)
+for function in $(sed -n '/^tandem_[a-z_]*$/p' src/library/tandem.exports); do
+  grep -qx "$function(" <<< "$declared" || complain "libtandem.so exports $function, which tandem.h does not declare"
+done
+for function in $(sed -n 's/^TANDEM_API .*\b\(tandem_[a-z_]*\)(.*/\1/p' include/tandem/tandem.h); do
+  grep -qx "$function" src/library/tandem.exports || complain "libtandem.so does not export $function of tandem.h"
+done
 
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 foreign=$(needed "$runtime" | grep -vE '^(libstdc\+\+|libc\+\+|libm|libgcc_s|libc|libdl|libpthread|ld-linux.*)\.so') || true
@@ -72,6 +92,19 @@ export PKG_CONFIG_PATH=$libdir/pkgconfig
 # shellcheck disable=SC2046
 "$compiler" -std=c++20 -o "$work/compile_pkg_config" "$work/consumer/compile.cpp" \
   $(pkg-config --cflags --libs tandem-compiler) -Wl,-rpath,"$libdir"
+
+# In C: the program of docs/c-api.md, which is examples/minimal.c.
+sed -n '/^```c$/,/^```$/p' docs/c-api.md | sed '1d;$d' > "$work/minimal.c"
+cmp "$work/minimal.c" examples/minimal.c || complain "docs/c-api.md has another program than examples/minimal.c"
+# shellcheck disable=SC2046
+"$c_compiler" -std=c11 "${warnings[@]}" -o "$work/minimal_c" "$work/minimal.c" $(pkg-config --cflags --libs tandem) \
+  -Wl,-rpath,"$libdir"
+"$work/minimal_c" "$work/demo.tdm" "$prompt" > "$work/answer_c"
+"$prefix/bin/tandem" run "$work/demo.tdm" -p "$prompt" --greedy -q > "$work/answer_tandem"
+sed '$d' "$work/answer_c" | cmp - "$work/answer_tandem" || complain "the C program answers otherwise than tandem"
+tail -n 1 "$work/answer_c"
+if "$work/minimal_c" "/no such file" "$prompt" 2> "$work/error_c"; then complain "the C program answers without a file"; fi
+grep -q '^error: /no such file: no such file$' "$work/error_c" || complain "the C program does not say what is wrong"
 
 "$work/ask_pkg_config" "$work/demo.tdm" "$prompt" | tee "$work/answer"
 grep -q '^hybrid length$' "$work/answer" || complain "the answer is not as long as it should be"

@@ -74,8 +74,10 @@ Result<MappedFile> MappedFile::open(const FileRegion& region) {
   if (!S_ISREG(info.st_mode)) {
     return invalid_argument("{} is not of a regular file; only those can be mapped", file.path_.string());
   }
-  const int64_t length = region.length < 0 ? info.st_size - region.offset : region.length;
-  if (region.offset < 0 || region.length < -1 || length < 0 || region.offset > info.st_size - length) {
+  const bool begins_inside = region.offset >= 0 && region.offset <= info.st_size;
+  const int64_t most = begins_inside ? info.st_size - region.offset : 0;
+  const int64_t length = region.length == -1 ? most : region.length;
+  if (!begins_inside || length < 0 || length > most) {
     return invalid_argument("{}: offset {} and length {} are not inside the file, which has {} bytes",
                             file.path_.string(), region.offset, region.length, info.st_size);
   }
