@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks an AAR: check_aar.py FILE. Its entries, the manifest's line for the NPU, the classes that the keep rules name,
-and that the library is for 64-bit ARM, aligned for 16 KB pages and exports JNI_OnLoad alone."""
+"""Checks an AAR: check_aar.py [--linux] FILE. Its entries, the manifest's line for the NPU, the classes that the keep rules name,
+and that the library is for 64-bit ARM, aligned for 16 KB pages, exports JNI_OnLoad alone and
+needs no library that Android lacks (with --linux, for tests, it may)."""
 import io
 import struct
 import sys
@@ -8,6 +9,7 @@ import xml.etree.ElementTree
 import zipfile
 
 ANDROID = "{http://schemas.android.com/apk/res/android}"
+ANDROID_LIBRARIES = {"libc.so", "libm.so", "libdl.so", "liblog.so", "libandroid.so"}
 LIBRARY = "jni/arm64-v8a/libtandem_jni.so"
 
 
@@ -35,7 +37,20 @@ def exported_names(elf):
                 yield elf[start:elf.index(b"\0", start)].decode()
 
 
-def check_library(elf):
+def needed_libraries(elf):
+    headers = list(sections(elf))
+    for header in headers:
+        if header[1] != 6:  # SHT_DYNAMIC
+            continue
+        names = headers[header[6]]
+        for at in range(header[4], header[4] + header[5], 16):
+            tag, value = struct.unpack_from("<QQ", elf, at)
+            if tag == 1:  # DT_NEEDED
+                start = names[4] + value
+                yield elf[start:elf.index(b"\0", start)].decode()
+
+
+def check_library(elf, linux):
     if elf[:4] != b"\x7fELF" or elf[4] != 2 or elf[5] != 1:
         fail(f"{LIBRARY} is not a 64-bit ELF file")
     machine, = struct.unpack_from("<H", elf, 18)
@@ -50,12 +65,17 @@ def check_library(elf):
     names = [name for name in exported_names(elf) if name != "JNI_OnLoad"]
     if names or "JNI_OnLoad" not in exported_names(elf):
         fail(f"{LIBRARY} should export JNI_OnLoad and nothing else, but exports {names or 'nothing'}")
+    unknown = sorted(set(needed_libraries(elf)) - ANDROID_LIBRARIES)
+    if unknown and not linux:
+        fail(f"{LIBRARY} needs {', '.join(unknown)}, which Android does not have: build it with the NDK")
 
 
 def main():
-    if len(sys.argv) != 2:
+    linux = "--linux" in sys.argv
+    files = [argument for argument in sys.argv[1:] if argument != "--linux"]
+    if len(files) != 1:
         fail("say which file")
-    with zipfile.ZipFile(sys.argv[1]) as aar:
+    with zipfile.ZipFile(files[0]) as aar:
         missing = {"AndroidManifest.xml", "classes.jar", "R.txt", "proguard.txt", LIBRARY} - set(aar.namelist())
         if missing:
             fail(f"{', '.join(sorted(missing))} is not in it")
@@ -75,9 +95,9 @@ def main():
             if max(version) > 55:
                 fail(f"classes.jar has class files of version {max(version)}; Android takes those of Java 11 (55)")
         library = aar.read(LIBRARY)
-        check_library(library)
+        check_library(library, linux)
         size = sum(entry.compress_size for entry in aar.infolist())
-    print(f"check_aar.py: {sys.argv[1]} is in order: {size / 1e6:.2f} MB, its library {len(library) / 1e6:.2f} MB")
+    print(f"check_aar.py: in order: {size / 1e6:.2f} MB, its library {len(library) / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":

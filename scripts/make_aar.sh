@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # Assembles build/java/tandem.aar from the Java classes and from libraries that are built already:
-#   make_aar.sh [FOLDER] [OUTPUT]
-# FOLDER has libtandem_jni.so for 64-bit ARM: build/android-arm64 by default. An AAR is a zip file.
+#   make_aar.sh [--linux] [FOLDER] [OUTPUT]
+# --linux: for tests, take a library for ARM Linux, which Android cannot load. FOLDER has libtandem_jni.so for 64-bit ARM: build/android-arm64 by default. An AAR is a zip file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+check=()
+if [[ ${1:-} == --linux ]]; then
+  check=(--linux)
+  shift
+fi
 libraries=${1:-build/android-arm64}
 output=${2:-build/java/tandem.aar}
 classes=build/java/maven/tandem/classes
@@ -19,7 +24,7 @@ die() {
 command -v jar > /dev/null || die "there is no \`jar\`; install a JDK"
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" "$work.aar"' EXIT
 mkdir -p "$work/jni/arm64-v8a" "$(dirname "$output")"
 cp bindings/java/aar/AndroidManifest.xml bindings/java/aar/proguard.txt "$work/"
 : > "$work/R.txt"  # No resources.
@@ -30,6 +35,7 @@ cp -r "$classes/io" "$work/classes/"
 rm -rf "$work/classes/io/tandem/native"
 jar --create --file "$work/classes.jar" --no-manifest -C "$work/classes" io
 rm -r "$work/classes"
-rm -f "$output"
-jar --create --file "$output" --no-manifest -C "$work" .
-scripts/check_aar.py "$output"
+jar --create --file "$work.aar" --no-manifest -C "$work" .
+scripts/check_aar.py "${check[@]}" "$work.aar"
+mv "$work.aar" "$output"
+echo "make_aar.sh: $output"

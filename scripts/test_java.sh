@@ -43,5 +43,18 @@ error=$(java -Djava.library.path="$output/docs/kotlin" -Dio.tandem.library="$out
   -cp "$output/tandem.jar" "$output/docs/java/Story.java" build/demo.tdm 2>&1) &&
   { echo "test_java.sh: io.tandem.library is ignored" >&2; exit 1; }
 grep -q 'UnsatisfiedLinkError.*Story.kt' <<< "$error"
+
+# An AAR refuses libraries that no phone could load. ARM Linux has the right machine and alignment: enough for a test.
+for wrong in build/no-such-folder "$build"; do
+  if scripts/make_aar.sh "$wrong" "$output/wrong.aar" > /dev/null 2>&1 || [[ -e $output/wrong.aar ]]; then
+    echo "test_java.sh: make_aar.sh made an AAR from $wrong" >&2
+    exit 1
+  fi
+done
+if [[ -f build/arm64/libtandem_jni.so ]]; then
+  scripts/make_aar.sh --linux build/arm64 "$output/linux.aar"
+else
+  echo "test_java.sh: SKIPPED: no AAR was assembled, because build/arm64 has no libtandem_jni.so"
+fi
 tests=$(cat "$output"/maven/*/surefire-reports/*.xml | grep -c '<testcase')
 echo "test_java.sh: $tests tests passed; $output/tandem.jar $(stat -c %s "$output/tandem.jar") bytes"

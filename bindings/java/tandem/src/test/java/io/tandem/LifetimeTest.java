@@ -41,6 +41,31 @@ class LifetimeTest {
     }
 
     @Test
+    void anOwnerThatIsCollectedDuringACallIsFreedAfterItWithoutACancel() throws InterruptedException {
+        List<String> done = java.util.Collections.synchronizedList(new ArrayList<>());
+        NativeHandle.Kind kind =
+                new NativeHandle.Kind() {
+                    @Override
+                    public void free(long address) {
+                        done.add("free " + address);
+                    }
+
+                    @Override
+                    public void cancel(long address) {
+                        done.add("cancel");
+                    }
+                };
+        NativeHandle handle = NativeHandle.own(new Object(), 7, kind, "thing");
+        assertEquals(7, handle.acquire());
+        assertTrue(Demo.collectUntil(handle::isClosed));
+        assertEquals(0, done.size());
+        handle.release();
+        assertEquals(java.util.Collections.singletonList("free 7"), done);
+        handle.close();
+        assertEquals(1, done.size());
+    }
+
+    @Test
     void forgottenObjectsAreFreed() throws InterruptedException {
         int before = NativeHandle.liveCount();
         for (int i = 0; i < 20; ++i) {

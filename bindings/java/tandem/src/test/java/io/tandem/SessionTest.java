@@ -238,6 +238,18 @@ class SessionTest {
     }
 
     @Test
+    void aSignalThatComesBetweenTheCallAndItsReturnStopsNothingElse() {
+        try (Session session = engine.newSession()) {
+            StopSignal signal = new StopSignal();
+            signal.attach(session);
+            session.generateChat(Demo.STORY, Demo.greedy(3), null);
+            signal.stop(); // Native code has returned, LlmModule.generate() has not.
+            signal.detach();
+            assertEquals(3, session.generateChat(Demo.STORY, Demo.greedy(3), null).tokens().length);
+        }
+    }
+
+    @Test
     void aSecondCallIsRefused() throws Exception {
         try (Session session = engine.newSession()) {
             AtomicInteger refused = new AtomicInteger();
