@@ -1,0 +1,169 @@
+// The extension module tandem._native: the library's classes as the package tandem uses them. The package checks and
+// converts what users give; here only the library's own errors are left to report.
+
+#include "conversions.h"
+#include "failure.h"
+#include "handles.h"
+#include "tandem/compile.h"
+#include "tandem/mapping_guard.h"
+#include "tandem/version.h"
+
+namespace tandem::python {
+namespace {
+
+// The classes of tandem._errors by code. Never freed: the interpreter may be gone before the last translation.
+nb::dict* g_errors = nullptr;
+
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const Failure& failure) {
+    const nb::object type = (*g_errors)[error_code_name(failure.error().code)];
+    PyErr_SetObject(type.ptr(), to_str(failure.error().message).ptr());
+  }
+}
+
+// ---- Engine ----
+
+EngineOptions engine_options(int threads, int verify, int log_level, BackendOptions backend) {
+  EngineOptions options;
+  options.threads = threads;
+  options.verify = static_cast<VerifyWeights>(verify);
+  options.log = push_log;
+  options.log_level = static_cast<LogLevel>(log_level);
+  options.backend = std::move(backend);
+  return options;
+}
+
+std::shared_ptr<EngineHandle> load_path(const nb::bytes& path, int threads, int verify, int log_level,
+                                        BackendOptions backend) {
+  const std::filesystem::path file = to_path(path);
+  const EngineOptions options = engine_options(threads, verify, log_level, std::move(backend));
+  const Unlocked unlocked;
+  return std::make_shared<EngineHandle>(take(Engine::load(file, options)));
+}
+
+std::shared_ptr<EngineHandle> load_region(int descriptor, int64_t offset, int64_t length, int threads, int verify,
+                                          int log_level, BackendOptions backend) {
+  const EngineOptions options = engine_options(threads, verify, log_level, std::move(backend));
+  const Unlocked unlocked;
+  return std::make_shared<EngineHandle>(take(Engine::load(FileRegion{descriptor, offset, length}, options)));
+}
+
+const std::shared_ptr<Engine>& open_engine(const EngineHandle& handle) {
+  check_process(handle.pid);
+  if (!handle.engine) throw Failure({ErrorCode::kInvalidArgument, "the engine is closed; load the file again"});
+  return handle.engine;
+}
+
+void close_engine(EngineHandle& handle) {
+  if (handle.pid != ::getpid()) return;
+  std::shared_ptr<Engine> engine = std::move(handle.engine);
+  const Unlocked unlocked;
+  engine.reset();
+}
+
+std::shared_ptr<SessionHandle> new_session(const std::shared_ptr<EngineHandle>& handle) {
+  const std::shared_ptr<Engine> engine = open_engine(*handle);
+  const Unlocked unlocked;
+  // A handle of its own, so that closing the engine's does not end what a session has begun.
+  return std::make_shared<SessionHandle>(std::make_shared<EngineHandle>(engine), take(engine->new_session()));
+}
+
+std::vector<int32_t> encode(const EngineHandle& handle, const std::string& text, bool add_special, bool parse_special) {
+  const std::shared_ptr<Engine> engine = open_engine(handle);
+  const Unlocked unlocked;
+  return take(engine->encode(text, add_special, parse_special));
+}
+
+nb::str decode(const EngineHandle& handle, const nb::bytes& bytes, bool skip_special) {
+  const std::shared_ptr<Engine> engine = open_engine(handle);
+  const std::vector<int32_t> tokens = to_tokens(bytes);
+  std::string text;
+  {
+    const Unlocked unlocked;
+    text = take(engine->decode(tokens, skip_special));
+  }
+  return to_str(text);
+}
+
+std::vector<int32_t> encode_chat(const EngineHandle& handle, std::vector<MessageTuple> given,
+                                 bool add_generation_prompt, const std::string& variables, bool parse_special) {
+  const std::shared_ptr<Engine> engine = open_engine(handle);
+  const std::vector<Message> messages = to_messages(std::move(given));
+  const Unlocked unlocked;
+  return take(engine->encode_chat(messages, add_generation_prompt, variables, parse_special));
+}
+
+nb::str render_chat(const EngineHandle& handle, std::vector<MessageTuple> given, bool add_generation_prompt,
+                    const std::string& variables) {
+  const std::shared_ptr<Engine> engine = open_engine(handle);
+  const std::vector<Message> messages = to_messages(std::move(given));
+  std::string text;
+  {
+    const Unlocked unlocked;
+    text = take(engine->render_chat(messages, add_generation_prompt, variables));
+  }
+  return to_str(text);
+}
+
+void bind_engine(nb::module_& m) {
+  nb::class_<EngineHandle>(m, "Engine")
+      .def_static("load_path", &load_path, nb::arg("path"), nb::arg("threads"), nb::arg("verify"), nb::arg("log_level"),
+                  nb::arg("backend"))
+      .def_static("load_region", &load_region, nb::arg("descriptor"), nb::arg("offset"), nb::arg("length"),
+                  nb::arg("threads"), nb::arg("verify"), nb::arg("log_level"), nb::arg("backend"))
+      .def("close", &close_engine)
+      .def("closed", [](const EngineHandle& e) { return e.engine == nullptr; })
+      .def("new_session", &new_session)
+      .def("mode", [](const EngineHandle& e) { return std::string(mode_name(open_engine(e)->mode())); })
+      .def("context", [](const EngineHandle& e) { return open_engine(e)->context(); })
+      .def("vocab_size", [](const EngineHandle& e) { return open_engine(e)->vocab_size(); })
+      .def("threads", [](const EngineHandle& e) { return open_engine(e)->threads(); })
+      .def("has_tokenizer", [](const EngineHandle& e) { return open_engine(e)->has_tokenizer(); })
+      .def("eos_tokens",
+           [](const EngineHandle& e) {
+             const auto tokens = open_engine(e)->eos_tokens();
+             return std::vector<int32_t>(tokens.begin(), tokens.end());
+           })
+      .def("default_options", [](const EngineHandle& e) { return open_engine(e)->default_options(); })
+      .def("encode", &encode, nb::arg("text"), nb::arg("add_special"), nb::arg("parse_special"))
+      .def("decode", &decode, nb::arg("tokens"), nb::arg("skip_special"))
+      .def("encode_chat", &encode_chat, nb::arg("messages"), nb::arg("add_generation_prompt"), nb::arg("variables"),
+           nb::arg("parse_special"))
+      .def("render_chat", &render_chat, nb::arg("messages"), nb::arg("add_generation_prompt"), nb::arg("variables"));
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  // Objects in a traceback or a global outlive the module's end; that is no leak worth a message on the terminal.
+  nb::set_leak_warnings(false);
+  watch_forks();
+  m.def(
+      "register_errors", [](const nb::dict& classes) { g_errors = new nb::dict(classes); }, nb::arg("classes"),
+      nb::sig("def register_errors(classes: Mapping[str, typing.Any]) -> None"));
+  nb::register_exception_translator(&translate);
+
+  m.def("version", [] { return std::string(version()); });
+  m.def("shut_down", &shut_down);
+  m.def(
+      "take_log",
+      [] {
+        nb::list messages;
+        for (const auto& [level, text] : take_log())
+          messages.append(nb::make_tuple(static_cast<int>(level), to_str(text)));
+        return messages;
+      },
+      nb::sig("def take_log() -> list[tuple[int, str]]"));
+  m.def("guard_file_mappings", [] {
+    check(guard_file_mappings());
+    check(guard_compiler_mappings());
+  });
+  bind_engine(m);
+  bind_options(m);
+  bind_session(m);
+  bind_compile(m);
+}
+
+}  // namespace tandem::python
