@@ -173,4 +173,7 @@ struct ArtifactHeader {
   bool operator==(const ArtifactHeader&) const = default;
 };
 
+// Of matrices and vectors; a vendor's binaries are not among them.
+uint64_t stored_weight_bytes(const ArtifactHeader& header);
+
 }  // namespace tandem

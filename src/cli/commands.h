@@ -32,6 +32,7 @@ void add_compile_command(CLI::App& app);
 void add_run_command(CLI::App& app);
 void add_chat_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
+void add_probe_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
 void add_logits_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);

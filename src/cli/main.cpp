@@ -22,6 +22,7 @@ void add_commands(CLI::App& app) {
   add_run_command(app);
   add_chat_command(app);
   add_inspect_command(app);
+  add_probe_command(app);
   add_bench_command(app);
   add_logits_command(app);
   add_tokenize_command(app);

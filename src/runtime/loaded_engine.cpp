@@ -53,12 +53,12 @@ Result<std::shared_ptr<Engine>> as_engine(Result<std::shared_ptr<LoadedEngine>> 
   return std::shared_ptr<Engine>(std::move(engine).value());
 }
 
+}  // namespace
+
 Status check_engine_options(const EngineOptions& options) {
   if (options.threads >= 0 && options.threads <= 1024) return ok_status();
   return invalid_argument("{} threads make no sense; give 1 to 1024, or 0 for all cores", options.threads);
 }
-
-}  // namespace
 
 Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path, const EngineOptions& options) {
   return as_engine(LoadedEngine::load(path, options));

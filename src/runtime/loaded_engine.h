@@ -16,6 +16,9 @@
 
 namespace tandem {
 
+// Whether they make sense, whatever the file. The back ends check their own.
+Status check_engine_options(const EngineOptions& options);
+
 class LoadedEngine final : public Engine {
  public:
   // Makes the program that runs a file's methods. The artifact and the pool outlive the program.

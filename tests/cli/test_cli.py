@@ -23,7 +23,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2]
 DEMO = SOURCE / "models" / "demo"
 GOLDEN = SOURCE / "tests" / "data" / "golden"
-COMMANDS = ["compile", "run", "chat", "inspect", "bench", "logits", "tokenize", "template", "eval", "targets"]
+COMMANDS = ["compile", "run", "chat", "inspect", "probe", "bench", "logits", "tokenize", "template", "eval", "targets"]
 PROMPT = "Tell me a story about a fox named Leo."
 # A sanitizer makes everything slower; nothing here should take this long in any build.
 TIMEOUT = 300
@@ -557,6 +557,37 @@ class Inspect(CliTest):
         self.assertIn("silu_mul(", out)
 
 
+class Probe(CliTest):
+    def test_a_cpu_file(self):
+        out = self.ok("probe", self.demo).stdout
+        self.assertRegex(out, r"^cpu \(target cpu\): usable\n")
+        self.assertIn("for each session", out)
+        report = json.loads(self.ok("probe", self.demo, "--json").stdout)
+        self.assertEqual((report["usable"], report["file"]), (True, str(self.demo)))
+        cpu = report["backends"][0]
+        self.assertGreater(cpu["memory_needed_bytes"], cpu["session_bytes"])
+
+    def test_without_a_file(self):
+        report = json.loads(self.ok("probe", "--json", "--qnn-libs", "/nonexistent").stdout)
+        self.assertEqual([b["backend"] for b in report["backends"]], ["cpu", "qnn", "reference"])
+        npu = report["backends"][1]
+        self.assertFalse(npu["usable"])
+        self.assertIn("/nonexistent", npu["reason"])
+        self.assertIn("make qnn", npu["remedy"])
+
+    def test_not_usable_is_status_3(self):
+        done = tandem("probe", self.demo, env={**os.environ, "TANDEM_ISA": "abacus"})
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("not usable", done.stdout)
+        self.assertRegex(done.stdout, "(?m)^  reason   .*abacus")
+        self.assertRegex(done.stdout, "(?m)^  remedy   .*unset")
+        self.assertEqual(done.stderr, "")
+
+    def test_errors(self):
+        self.assert_one_error(tandem("probe", "/nonexistent.tdm"), "/nonexistent.tdm")
+        self.assert_one_error(tandem("probe", DEMO / "config.json"), "not a tandem file")
+
+
 class Bench(CliTest):
     def test_json(self):
         done = self.ok("bench", self.demo, "--json", "--prompt", 40, "--tokens", 4, "--repeats", 1)
@@ -1046,6 +1077,8 @@ class Npu(CliTest):
         self.assertEqual(len(one["tokens"]), 4)
         info = json.loads(self.ok("inspect", self.output, "--json").stdout)
         self.assertEqual(info["target"], "sm8750")
+        probed = json.loads(self.ok("probe", self.output, "--json", "--qnn-libs", qnn_libraries()).stdout)
+        self.assertEqual(probed["backends"][0]["library_version_needed"], info["device"]["core_version"])
         self.compile_demo("--emulator", "--shards", 3, "-q")
         self.assertEqual(self.run_demo()["tokens"], one["tokens"])
         self.assert_one_error(tandem("run", self.output, "-p", "x", "--qnn-libs", "/nonexistent"), "/nonexistent")
@@ -1067,6 +1100,9 @@ class Npu(CliTest):
         done = self.compile_demo()
         self.assertIn("one set of weights", done.stderr)
         self.assert_one_error(tandem("run", self.output, "-p", "x", "--qnn-libs", qnn_libraries()), "--emulator")
+        probed = tandem("probe", self.output, "--qnn-libs", qnn_libraries())
+        self.assertEqual(probed.returncode, 3)
+        self.assertRegex(probed.stdout, "(?m)^  remedy   .*--emulator")
 
     def test_estimates_of_the_chip_itself(self):
         estimate = self.folder / "estimate.json"

@@ -10,6 +10,7 @@
 
 #include "backends/interface/options.h"
 #include "backends/interface/program.h"
+#include "tandem/probe.h"
 #include "tandem/status.h"
 #include "weights/weight_provider.h"
 
@@ -38,6 +39,10 @@ class Backend {
   // refused. Warnings and notes that are not errors go to `log`.
   virtual Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool,
                                                 const BackendOptions& options, const Log& log) const = 0;
+  // Whether this machine can run the artifact's program or, with null, any of this back end's. Reads no weights and
+  // makes no session. What is in the way is part of the answer; an error is about the file or the options. `backend`
+  // and `target` are set by the caller.
+  virtual Result<BackendProbe> probe(const Artifact* artifact, const BackendOptions& options, const Log& log) const = 0;
   virtual Result<Processor> processor() const = 0;
   // The weights of a file as floats, for the reference interpreter. Null: they are inside a device's binaries. The
   // artifact must outlive the provider.

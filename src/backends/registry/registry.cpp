@@ -47,15 +47,20 @@ std::vector<OptionSpec> all_backend_options() {
   return all;
 }
 
-Result<std::unique_ptr<Program>> load_methods(const Artifact& artifact, ThreadPool& pool, const BackendOptions& options,
-                                              const Log& log) {
-  TANDEM_ASSIGN(const Backend* backend, backend_of(artifact.header()));
+Status check_option_names(const BackendOptions& options) {
   const std::vector<OptionSpec> all = all_backend_options();
   for (const auto& [name, value] : options) {
     if (find_option(all, name) == nullptr) {
       return invalid_argument("no back end has the option `{}`; these are known: {}", name, option_names(all));
     }
   }
+  return ok_status();
+}
+
+Result<std::unique_ptr<Program>> load_methods(const Artifact& artifact, ThreadPool& pool, const BackendOptions& options,
+                                              const Log& log) {
+  TANDEM_ASSIGN(const Backend* backend, backend_of(artifact.header()));
+  TANDEM_TRY(check_option_names(options));
   return backend->load(artifact, pool, own_options(backend->options(), options), log);
 }
 

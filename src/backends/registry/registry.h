@@ -24,6 +24,8 @@ Result<const Backend*> backend_of(const ArtifactHeader& header);
 
 // The options of all back ends, each name once.
 std::vector<OptionSpec> all_backend_options();
+// Refuses options that no back end knows.
+Status check_option_names(const BackendOptions& options);
 
 // Loads a file's methods on its back end. Options of other back ends are ignored; those that no back end knows are
 // refused.

@@ -18,6 +18,11 @@ class CpuBackend final : public Backend {
     return load_program(artifact, pool);
   }
 
+  Result<BackendProbe> probe(const Artifact* artifact, const BackendOptions& options, const Log&) const override {
+    TANDEM_TRY(check_options(this->options(), options));
+    return probe_program(artifact);
+  }
+
   Result<Processor> processor() const override {
     TANDEM_ASSIGN(const KernelTable* kernels, choose_kernels());
     return Processor{std::string(kernels->isa), kernels->multiply_int8};

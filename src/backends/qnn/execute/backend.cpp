@@ -2,6 +2,7 @@
 #include "backends/interface/backend.h"
 
 #include "artifact/header.h"
+#include "backends/qnn/execute/probe.h"
 #include "backends/qnn/execute/program.h"
 #include "base/format.h"
 
@@ -50,6 +51,12 @@ class QnnBackend final : public tandem::Backend {
     TANDEM_ASSIGN(QnnOptions parsed, parse_qnn_options(options));
     parsed.log = log;
     return load_program(artifact, pool, parsed);
+  }
+
+  Result<BackendProbe> probe(const Artifact* artifact, const BackendOptions& options, const Log& log) const override {
+    TANDEM_ASSIGN(QnnOptions parsed, parse_qnn_options(options));
+    parsed.log = log;
+    return probe_npu(artifact, parsed);
   }
 
   // Its speed depends on the chip's clocks, which only the chip knows.

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <string_view>
 
 namespace tandem::qnn {
 
@@ -17,8 +16,5 @@ struct Platform {
 
   static Platform here();
 };
-
-// MemAvailable of a text like /proc/meminfo, in bytes; the most there is if it is not in there.
-uint64_t parse_available_memory(std::string_view meminfo);
 
 }  // namespace tandem::qnn

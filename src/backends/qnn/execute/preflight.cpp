@@ -4,9 +4,8 @@
 #include <charconv>
 #include <limits>
 #include <tuple>
-#include <unordered_set>
 
-#include "backends/interface/method_memory.h"
+#include "backends/interface/probe.h"
 #include "backends/qnn/api/log.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -90,19 +89,27 @@ Status check_target(const DeviceInfo& compiled, const Platform& platform, const 
   return ok_status();
 }
 
+uint64_t context_bytes(const ArtifactHeader& header, const Shard& shard) {
+  return saturating_add(shard.binary.size, header.device.spill_fill_bytes);
+}
+
 uint64_t memory_needed(const ArtifactHeader& header) {
   uint64_t bytes = 0;
   for (const Shard& shard : header.shards) bytes = saturating_add(bytes, shard.binary.size);
-  std::unordered_set<std::string_view> states;
-  for (const ir::Graph& method : header.methods) {
-    for (const ir::Tensor& tensor : method.tensors) {
-      const bool is_state = tensor.role == ir::TensorRole::kState;
-      if (!is_state && tensor.role != ir::TensorRole::kInput && tensor.role != ir::TensorRole::kOutput) continue;
-      if (is_state && !states.insert(tensor.name).second) continue;
-      bytes = saturating_add(bytes, tandem::tensor_bytes(tensor));
-    }
+  return saturating_add(bytes, session_bytes(header.methods));
+}
+
+// The addresses of a context on the DSP have 32 bits; its scratch memory is among them.
+Status check_contexts(const ArtifactHeader& header) {
+  for (const Shard& shard : header.shards) {
+    const uint64_t bytes = context_bytes(header, shard);
+    if (bytes <= kContextLimit) continue;
+    return unsupported(
+        "shard \"{}\" and its scratch memory take {} MB, and the NPU addresses {} MB in one context; compile the model "
+        "with more `shards`",
+        shard.name, mebibytes(bytes), kContextLimit >> 20);
   }
-  return bytes;
+  return ok_status();
 }
 
 Status check_memory(const ArtifactHeader& header, const Platform& platform) {

@@ -20,4 +20,9 @@ Status check_target(const DeviceInfo& compiled, const Platform& platform, const 
 uint64_t memory_needed(const ArtifactHeader& header);
 Status check_memory(const ArtifactHeader& header, const Platform& platform);
 
+// What one context takes on the NPU: a shard's binary and scratch memory. No more than the limit is possible.
+inline constexpr uint64_t kContextLimit = uint64_t{4} << 30;
+uint64_t context_bytes(const ArtifactHeader& header, const Shard& shard);
+Status check_contexts(const ArtifactHeader& header);
+
 }  // namespace tandem::qnn

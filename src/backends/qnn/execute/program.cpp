@@ -62,6 +62,7 @@ Result<std::unique_ptr<Program>> load_program(const Artifact& artifact, ThreadPo
   const LogScope scope(loaded->log.log());
   // Checks of the header alone come first: they need no library.
   if (platform.emulator) TANDEM_TRY(check_target(header.device, platform, {}));
+  TANDEM_TRY(check_contexts(header));
   TANDEM_TRY(check_memory(header, platform));
   SearchOptions search;
   search.path = options.libraries;

@@ -3,6 +3,7 @@
 #include "backends/interface/backend.h"
 
 #include "artifact/reader.h"
+#include "backends/interface/probe.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "reference/interpreter.h"
@@ -40,6 +41,19 @@ class ReferenceBackend final : public Backend {
     TANDEM_TRY(check_options(this->options(), options));
     for (const ir::Graph& graph : artifact.header().methods) TANDEM_TRY(check_weights(graph, artifact));
     return make_reference_program(artifact.header().methods, weights(artifact), pool);
+  }
+
+  Result<BackendProbe> probe(const Artifact* artifact, const BackendOptions& options, const Log&) const override {
+    TANDEM_TRY(check_options(this->options(), options));
+    BackendProbe probe;
+    probe.usable = true;
+    probe.device = "interpreter";
+    if (artifact == nullptr) return probe;
+    for (const ir::Graph& graph : artifact->header().methods) TANDEM_TRY(check_weights(graph, *artifact));
+    set_memory(probe, stored_weight_bytes(artifact->header()), session_bytes(artifact->header().methods),
+               available_memory());
+    check_mapped_memory(probe);
+    return probe;
   }
 
   Result<Processor> processor() const override { return Processor{"reference", nullptr}; }

@@ -105,13 +105,23 @@ abi::ErrorHandle get_platform(abi::Handle, abi::PlatformInfo** info) {
   static abi::HtpDeviceExtension extension = {};
   static abi::HardwareDevice device = {};
   static abi::PlatformInfo platform = {};
-  extension.on_chip = {8, 57, true, false, 75};
+  extension.on_chip = {8, record.soc_model, true, false, record.arch};
   device.version = 1;
   device.body.extension = &extension;
   platform.version = 1;
   platform.body = {1, &device};
   *info = &platform;
   return 0;
+}
+
+abi::ErrorHandle create_device(abi::Handle, const abi::DeviceConfig** configs, abi::Handle* device) {
+  if (record.refuse_device != 0) return record.refuse_device;
+  for (; record.refuse_signed != 0 && *configs != nullptr; ++configs) {
+    if ((*configs)->option != abi::DeviceOption::kCustom) continue;
+    const auto* const custom = static_cast<const abi::HtpDeviceSignedPdConfig*>((*configs)->custom);
+    if (custom->option == abi::HtpDeviceOption::kSignedPd) return record.refuse_signed;
+  }
+  return create_one(device);
 }
 
 // Events are identified by their index in the record, from 1 on.
@@ -170,7 +180,7 @@ abi::CoreProvider make_provider() {
   t.log_free = [](abi::Handle) { return abi::kSuccess; };
   t.backend_create = [](abi::Handle, const abi::BackendConfig**, abi::Handle* backend) { return create_one(backend); };
   t.backend_free = [](abi::Handle) { return abi::kSuccess; };
-  t.device_create = [](abi::Handle, const abi::DeviceConfig**, abi::Handle* device) { return create_one(device); };
+  t.device_create = create_device;
   t.device_free = [](abi::Handle) { return abi::kSuccess; };
   t.device_get_platform_info = get_platform;
   t.device_free_platform_info = [](abi::Handle, abi::PlatformInfo*) { return abi::kSuccess; };

@@ -20,6 +20,10 @@ struct FakePhoneRecord {
   bool refuse_groups = false;
   bool refuse_power = false;
   uint64_t refuse_sharing = 0;  // An error code.
+  uint64_t refuse_device = 0;   // The same.
+  uint64_t refuse_signed = 0;   // The same, for a device in a signed process.
+  uint32_t soc_model = 57;      // The chip.
+  uint32_t arch = 75;
   // Profiles: events at the top, and below each of them all of them again if it is a loop.
   bool has_profiles = false;
   std::vector<abi::ProfileEventData> events = {};
