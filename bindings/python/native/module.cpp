@@ -1,11 +1,11 @@
 // The extension module tandem._native: the library's classes as the package tandem uses them. The package checks and
 // converts what users give; here only the library's own errors are left to report.
-
 #include "conversions.h"
 #include "failure.h"
 #include "handles.h"
 #include "tandem/compile.h"
 #include "tandem/mapping_guard.h"
+#include "tandem/probe.h"
 #include "tandem/version.h"
 
 namespace tandem::python {
@@ -35,19 +35,29 @@ EngineOptions engine_options(int threads, int verify, int log_level, BackendOpti
   return options;
 }
 
-std::shared_ptr<EngineHandle> load_path(const nb::bytes& path, int threads, int verify, int log_level,
-                                        BackendOptions backend) {
-  const std::filesystem::path file = to_path(path);
-  const EngineOptions options = engine_options(threads, verify, log_level, std::move(backend));
+// Calls use(path or region) for what Python calls a place: the path of a whole file as bytes, or a part of an open one.
+template <typename Use>
+auto at_place(const nb::object& place, const Use& use) {
+  FileRegion region;
+  if (nb::try_cast(place, region)) {
+    const Unlocked unlocked;
+    return use(region);
+  }
+  const std::filesystem::path path = place.is_none() ? "" : to_path(nb::cast<nb::bytes>(place));
   const Unlocked unlocked;
-  return std::make_shared<EngineHandle>(take(Engine::load(file, options)));
+  return use(path);
 }
 
-std::shared_ptr<EngineHandle> load_region(int descriptor, int64_t offset, int64_t length, int threads, int verify,
-                                          int log_level, BackendOptions backend) {
+std::shared_ptr<EngineHandle> load(const nb::object& place, int threads, int verify, int log_level,
+                                   BackendOptions backend) {
   const EngineOptions options = engine_options(threads, verify, log_level, std::move(backend));
-  const Unlocked unlocked;
-  return std::make_shared<EngineHandle>(take(Engine::load(FileRegion{descriptor, offset, length}, options)));
+  return std::make_shared<EngineHandle>(
+      take(at_place(place, [&](const auto& file) { return Engine::load(file, options); })));
+}
+
+nb::str probe_place(const nb::object& place, int threads, int verify, int log_level, BackendOptions backend) {
+  const EngineOptions options = engine_options(threads, verify, log_level, std::move(backend));
+  return to_str(take(at_place(place, [&](const auto& file) { return probe(file, options); })).to_json());
 }
 
 const std::shared_ptr<Engine>& open_engine(const EngineHandle& handle) {
@@ -108,11 +118,22 @@ nb::str render_chat(const EngineHandle& handle, std::vector<MessageTuple> given,
 }
 
 void bind_engine(nb::module_& m) {
+  nb::class_<FileRegion>(m, "FileRegion")
+      .def(
+          "__init__",
+          [](FileRegion* region, int descriptor, int64_t offset, int64_t length) {
+            new (region) FileRegion{descriptor, offset, length};
+          },
+          nb::arg("descriptor"), nb::arg("offset"), nb::arg("length"));
+  m.def("probe", &probe_place, nb::arg("place").none(), nb::arg("threads"), nb::arg("verify"), nb::arg("log_level"),
+        nb::arg("backend"),
+        nb::sig("def probe(place: bytes | FileRegion | None, threads: int, verify: int, log_level: int, backend: "
+                "Mapping[str, str]) -> str"));
   nb::class_<EngineHandle>(m, "Engine")
-      .def_static("load_path", &load_path, nb::arg("path"), nb::arg("threads"), nb::arg("verify"), nb::arg("log_level"),
-                  nb::arg("backend"))
-      .def_static("load_region", &load_region, nb::arg("descriptor"), nb::arg("offset"), nb::arg("length"),
-                  nb::arg("threads"), nb::arg("verify"), nb::arg("log_level"), nb::arg("backend"))
+      .def_static("load", &load, nb::arg("place"), nb::arg("threads"), nb::arg("verify"), nb::arg("log_level"),
+                  nb::arg("backend"),
+                  nb::sig("def load(place: bytes | FileRegion, threads: int, verify: int, log_level: int, backend: "
+                          "Mapping[str, str]) -> Engine"))
       .def("close", &close_engine)
       .def("closed", [](const EngineHandle& e) { return e.engine == nullptr; })
       .def("new_session", &new_session)
@@ -147,6 +168,12 @@ NB_MODULE(_native, m) {
 
   m.def("version", [] { return std::string(version()); });
   m.def("shut_down", &shut_down);
+  m.def(
+      "push_log",  // For tests.
+      [](int level, const nb::bytes& message) {
+        push_log(static_cast<LogLevel>(level), std::string_view(message.c_str(), message.size()));
+      },
+      nb::arg("level"), nb::arg("message"));
   m.def(
       "take_log",
       [] {

@@ -48,14 +48,17 @@ void shut_down();
 void push_log(LogLevel level, std::string_view message);
 std::vector<std::pair<LogLevel, std::string>> take_log();
 
-// Without the interpreter's lock as long as it lives. No lock of ours may be held when it ends.
+// Without the interpreter's lock as long as it lives, unless the interpreter is about to end: then the lock is kept,
+// because a thread that asked for it later would be killed. No lock of ours may be held when it ends.
 class Unlocked {
  public:
   Unlocked() {
+    if (process_state().exiting.load()) return;
     process_state().outside.fetch_add(1);
     thread_ = PyEval_SaveThread();
   }
   ~Unlocked() {
+    if (thread_ == nullptr) return;
     PyEval_RestoreThread(thread_);
     process_state().outside.fetch_sub(1);
   }

@@ -30,6 +30,7 @@ from ._errors import (  # noqa: E402
     UnsupportedError,
 )
 from ._options import GenerateOptions  # noqa: E402
+from ._probe import probe  # noqa: E402
 from ._session import Session  # noqa: E402
 from ._stream import FinishReason, GenerateResult, Stream  # noqa: E402
 
@@ -65,4 +66,5 @@ __all__ = [
     "__version__",
     "compile",
     "guard_file_mappings",
+    "probe",
 ]

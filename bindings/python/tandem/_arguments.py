@@ -41,8 +41,8 @@ def integer(name: str, value: object, lowest: int, highest: int) -> int:
         raise TypeError(f"{name} must be int, not {_type_name(value)}")
     number = operator.index(value)
     if not lowest <= number <= highest:
-        raise InvalidArgumentError(f"{name} is {number:.3g}; give {lowest} to {highest}" if abs(number) > UINT64_MAX
-                                   else f"{name} is {number}; give {lowest} to {highest}")
+        shown = str(number) if abs(number) <= UINT64_MAX else "far too large"
+        raise InvalidArgumentError(f"{name} is {shown}; give {lowest} to {highest}")
     return number
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from . import _arguments as arg
-from . import _log, _native
-from ._errors import InvalidArgumentError
+from . import _log, _model_file, _native
 from ._options import GenerateOptions
 
 if TYPE_CHECKING:
+    from ._model_file import ModelFile, Verify
     from ._session import Session
-
-    class HasFileno(Protocol):
-        def fileno(self) -> int: ...
-
-
-_VERIFY = {"first_use": 0, "load": 1, "never": 2}  # VerifyWeights
 
 
 class Engine:
@@ -33,34 +26,18 @@ class Engine:
 
     def __init__(
         self,
-        file: arg.PathType | int | HasFileno,
+        file: ModelFile,
         *,
         offset: int = 0,
         length: int | None = None,
         threads: int = 0,
-        verify: Literal["first_use", "load", "never"] = "first_use",
+        verify: Verify = "first_use",
         backend: Mapping[str, object] | None = None,
     ) -> None:
-        threads = arg.integer("threads", threads, 0, arg.INT32_MAX)
-        offset = arg.integer("offset", offset, 0, arg.INT64_MAX)
-        size = -1 if length is None else arg.integer("length", length, 0, arg.INT64_MAX)
-        if not isinstance(verify, str):
-            raise TypeError(f"verify must be str, not {type(verify).__name__}")
-        if verify not in _VERIFY:
-            raise InvalidArgumentError(f"verify is {verify!r}; give one of {', '.join(_VERIFY)}")
-        common = (threads, _VERIFY[verify], _log.native_level(), arg.options("backend", backend))
+        options = _model_file.load_options(threads, verify, backend)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-        self._native: _native.Engine
-        try:
-            if isinstance(file, (str, bytes, os.PathLike)) and offset == 0 and size == -1:
-                self._native = _native.Engine.load_path(arg.path("file", file), *common)
-            elif isinstance(file, (str, bytes, os.PathLike)):
-                with open(os.fsdecode(arg.path("file", file)), "rb") as opened:
-                    self._native = _native.Engine.load_region(opened.fileno(), offset, size, *common)
-            else:
-                self._native = _native.Engine.load_region(_descriptor(file), offset, size, *common)
-        finally:
-            _log.flush()
+        with _model_file.located(file, offset, length) as place:
+            self._native = _native.Engine.load(place, *options)
         self._name = repr(file)
 
     def session(self) -> Session:
@@ -175,12 +152,3 @@ class Engine:
 
     def __repr__(self) -> str:
         return f"<tandem.Engine {self._name}{' closed' if self.closed else ''}>"
-
-
-def _descriptor(file: object) -> int:
-    fileno = getattr(file, "fileno", None)
-    if callable(fileno):
-        file = fileno()
-    if isinstance(file, bool) or not isinstance(file, int):
-        raise TypeError(f"file must be a path, an open file or a descriptor, not {type(file).__name__}")
-    return arg.integer("file", file, 0, arg.INT32_MAX)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Union
+from typing import Literal
 
 from . import _log, _native
+from ._errors import CancelledError, Error
 
 FinishReason = Literal["stop", "length", "context_full", "cancelled"]
 
@@ -51,19 +52,21 @@ class Stream(Iterator[str]):
     in any case. One thread reads; cancel() and close() may come from any.
     """
 
-    __slots__ = ("_call", "_on_reasoning", "_result", "_seed", "__weakref__")
+    __slots__ = ("_call", "_failure", "_on_reasoning", "_result", "_seed", "__weakref__")
 
     def __init__(self, call: _native.Generation, seed: int, on_reasoning: Callable[[str], object] | None) -> None:
         self._call = call
         self._seed = seed
         self._on_reasoning = on_reasoning
-        self._result: Union[GenerateResult, BaseException, None] = None
+        self._result: GenerateResult | None = None
+        # Not the exception itself: its traceback has this stream, and both would live until the next collection.
+        self._failure: tuple[type[Error], str] | None = None
 
     def __iter__(self) -> Stream:
         return self
 
     def __next__(self) -> str:
-        if self._result is not None:
+        if self.done:
             raise StopIteration
         try:
             while True:
@@ -85,14 +88,15 @@ class Stream(Iterator[str]):
 
     def result(self) -> GenerateResult:
         """Generates the rest, if there is any, and returns the answer as a whole."""
-        if self._result is None:
+        if not self.done:
             if self._on_reasoning is not None:
                 for _ in self:
                     pass
             else:
                 self._run_to_the_end()
-        if isinstance(self._result, BaseException):
-            raise self._result
+        if self._failure is not None:
+            kind, message = self._failure
+            raise kind(message)
         assert self._result is not None
         return self._result
 
@@ -102,7 +106,7 @@ class Stream(Iterator[str]):
 
     def close(self) -> None:
         """Stops the generation and waits for its end."""
-        if self._result is not None:
+        if self.done:
             return
         self._call.request_stop()
         self._run_to_the_end()
@@ -110,7 +114,7 @@ class Stream(Iterator[str]):
     @property
     def done(self) -> bool:
         """Whether the stream has been read to its end or closed."""
-        return self._result is not None
+        return self._result is not None or self._failure is not None
 
     def __enter__(self) -> Stream:
         return self
@@ -122,7 +126,7 @@ class Stream(Iterator[str]):
 
     def __del__(self) -> None:
         # Not waiting: the session's next call does.
-        if getattr(self, "_result", self) is None:
+        if hasattr(self, "_failure") and not self.done:
             self._call.request_stop()
 
     def _run_to_the_end(self) -> None:
@@ -144,4 +148,7 @@ class Stream(Iterator[str]):
     def _fail(self, error: BaseException) -> None:
         self._call.request_stop()
         if self._result is None:
-            self._result = error
+            if isinstance(error, Error):
+                self._failure = (type(error), str(error))
+            else:
+                self._failure = (CancelledError, f"the generation was ended by {type(error).__name__}")
