@@ -32,8 +32,10 @@ class SeveralTargets {
 
   Result<CompileReport> run(const std::filesystem::path& checkpoint) {
     TANDEM_TRY(open_jobs(checkpoint));
+    // Keeps other compiles away from the output, whatever their targets. It holds nothing, so it does not stay.
+    TANDEM_ASSIGN(const WorkFolder work, WorkFolder::open(output_, "several targets"));
     Status status = compile_all();
-    if (status.ok()) status = assemble();
+    if (status.ok()) status = assemble(work.folder());
     if (!status.ok()) {
       for (FinishedProgram& program : finished_) status = program.work.give_up(std::move(status).error());
       return std::move(status).error();
@@ -126,15 +128,14 @@ class SeveralTargets {
     return ok_status();
   }
 
-  Status assemble() {
+  Status assemble(const std::filesystem::path& folder) {
     if (options_.progress) options_.progress({"writing the file", 1, 1});
     TANDEM_ASSIGN(CombinedFile file, combine_programs(finished_, options_.stop));
     for (size_t i = 0; i < jobs_.size(); ++i) {
       jobs_[i]->report().program_bytes = file.sizes[i].bytes;
       jobs_[i]->report().shared_bytes = file.sizes[i].shared_bytes;
     }
-    return write_artifact(output_, std::move(file.header), file.segments,
-                          jobs_.front()->write_options(finished_.front().work.folder()));
+    return write_artifact(output_, std::move(file.header), file.segments, jobs_.front()->write_options(folder));
   }
 
   CompileReport make_report() {

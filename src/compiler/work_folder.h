@@ -1,4 +1,4 @@
-// Where a compile keeps its finished segments until it can assemble the file: FILE.work/ or, for several targets,
+// Where a compile keeps its finished segments until it can assemble the file: FILE.work/ and, for several targets,
 // FILE.TARGET.work/ for each. An interrupted compile leaves it behind, and the next one with the same checkpoint and
 // options resumes from there.
 //

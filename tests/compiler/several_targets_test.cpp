@@ -127,6 +127,24 @@ TEST_F(SeveralTargets, StoppedWhileTheFileIsAssembled) {
   EXPECT_EQ(names_in(folder_), std::vector<std::string>{"model.tdm"});
 }
 
+TEST_F(SeveralTargets, ASecondCompileToTheSameFileIsRefused) {
+  const fs::path output = folder_ / "model.tdm";
+  CompileOptions first = options("cpu,reference");
+  std::string refused;
+  first.progress = [&](const Progress& p) {
+    if (p.stage != "reference: layers.1" || !refused.empty()) return;
+    for (const char* targets : {"cpu", "reference", "reference,cpu"}) {
+      const auto second = compile(test::demo_dir(), output, options(targets));
+      EXPECT_FALSE(second.ok()) << targets;
+      if (!second.ok()) refused = second.error().message;
+      EXPECT_TRUE(contains(refused, "another compile is writing")) << refused;
+    }
+  };
+  EXPECT_TRUE(compile(test::demo_dir(), output, first).ok());
+  EXPECT_FALSE(refused.empty());
+  EXPECT_EQ(names_in(folder_), std::vector<std::string>{"model.tdm"});
+}
+
 TEST_F(SeveralTargets, RefusalsNameTheTarget) {
   EXPECT_TRUE(contains(refusal(options("cpu,abacus")), "\"abacus\" is unknown"));
   EXPECT_TRUE(contains(refusal(options("cpu,")), "target \"\" is unknown"));
