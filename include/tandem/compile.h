@@ -45,7 +45,11 @@ struct CalibrationSettings {
 };
 
 struct CompileModelOptions {
-  std::string target = {};  // What the file runs on; `tandem targets` lists them. Empty: the first of those, a CPU.
+  // What the file runs on; `tandem targets` lists them. Empty: the first of those, a CPU. Several, separated by commas
+  // ("sm8750,cpu"), make a file with a program for each, of which an engine takes the first that works where it is.
+  // There is one recipe for all of them; what it leaves to the target, such as how keys and values are kept, each
+  // resolves for itself. An option that only some of the targets obey is for those.
+  std::string target = {};
   // Tokens per call of the methods that compute prompts. Empty: 32, 128 and 512, on an NPU 32 and 128.
   std::vector<int64_t> prefill = {};
   bool decode_only = false;   // No such methods: prompts are computed token by token.
@@ -69,14 +73,23 @@ struct CompileModelOptions {
   LogLevel log_level = LogLevel::kWarning;
 };
 
+struct CompiledProgram {
+  std::string target;
+  uint64_t bytes = 0;         // What it uses of the file,
+  uint64_t shared_bytes = 0;  // and what of that is stored for an earlier program.
+  std::vector<std::string> methods;
+};
+
+// Sizes and methods are those of the first program, if there are several.
 struct CompiledModel {
   uint64_t file_bytes = 0;
   uint64_t weight_bytes = 0;
   int64_t parameters = 0;
   int64_t context = 0;
-  std::vector<std::string> methods;   // "decode", "prefill_32", …
-  double weight_sqnr_db = 0.0;        // Of all quantized weights together; infinity if nothing was lost.
-  std::vector<std::string> warnings;  // Worth knowing about the file.
+  std::vector<std::string> methods;            // "decode", "prefill_32", …
+  double weight_sqnr_db = 0.0;                 // Of all quantized weights together; infinity if nothing was lost.
+  std::vector<std::string> warnings;           // Worth knowing about the file.
+  std::vector<CompiledProgram> programs = {};  // Of a file for several targets.
 };
 
 // `checkpoint`: a folder in a model hub's or Meta's layout, a GGUF file, or llama2.c's .pt. `output` appears whole or

@@ -73,6 +73,10 @@ struct EngineOptions {
   //   rpc-polling-us  how long the CPU spins for an answer before it sleeps, 0 (it does not) to 9999, the default
   // All but qnn-libs have no effect on Qualcomm's x86 emulator.
   BackendOptions backend = {};
+  // A file for several targets has a program for each. The engine takes the first that works here, in the file's order,
+  // and says in the log why not those before it. This names the one to take instead, by its target ("sm8750") or by its
+  // back end ("cpu": the first of that back end which works).
+  std::string run_on = {};
 };
 
 // Receives a piece of the answer, always whole characters; returning false stops.
@@ -161,6 +165,10 @@ class TANDEM_API Engine : public std::enable_shared_from_this<Engine> {
   virtual Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt,
                                           std::string_view variables = {}) const = 0;
   virtual std::span<const int32_t> eos_tokens() const = 0;
+
+  // What the file's program that runs was compiled for ("sm8750"), and its back end ("qnn").
+  virtual std::string_view target() const = 0;
+  virtual std::string_view backend() const = 0;
 };
 
 class TANDEM_API Session {

@@ -153,6 +153,22 @@ struct DeviceInfo {
   bool operator==(const DeviceInfo&) const = default;
 };
 
+// What a file has for one target. The fields are those of ArtifactHeader.
+struct ProgramHeader {
+  std::string target;
+  std::string backend;
+  std::vector<WeightEntry> weights;
+  std::vector<VectorEntry> vectors;
+  std::vector<ir::Graph> methods;
+  std::string recipe;
+  std::vector<Metric> metrics;
+  DeviceInfo device;
+  std::vector<Shard> shards;
+
+  bool operator==(const ProgramHeader&) const = default;
+};
+
+// Of the file, and of one of its programs.
 struct ArtifactHeader {
   std::string producer;  // "tandem 0.1.0"
   std::string target;    // "cpu"
@@ -169,11 +185,19 @@ struct ArtifactHeader {
   uint64_t checkpoint = 0;  // Fingerprint of the checkpoint; 0: not known.
   DeviceInfo device;        // Of vendors' back ends.
   std::vector<Shard> shards;
+  std::vector<ProgramHeader> more_programs;  // For other targets, in the order in which they are tried.
 
   bool operator==(const ArtifactHeader&) const = default;
 };
 
+// The program in the header's own fields, and the header with those of another program and no further programs.
+ProgramHeader first_program(ArtifactHeader header);
+ArtifactHeader with_program(ArtifactHeader header, ProgramHeader program);
+
 // Of matrices and vectors; a vendor's binaries are not among them.
 uint64_t stored_weight_bytes(const ArtifactHeader& header);
+
+// Whether a program reads a segment, by its number: its weights, vectors and shards, and the tokenizer are there.
+std::vector<bool> used_segments(const ArtifactHeader& header);
 
 }  // namespace tandem

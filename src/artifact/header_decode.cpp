@@ -51,36 +51,91 @@ Result<Enum> enum_of(uint8_t value, int count, const char* what) {
   return static_cast<Enum>(value);
 }
 
+// Every weight and vector that a graph names is in the file, with the shape and format that the graph expects. A
+// vendor's binaries contain their weights, so there an absent one is no error, and the back end reports what it lacks.
+class Constants {
+ public:
+  Constants(const std::vector<WeightEntry>& weights, const std::vector<VectorEntry>& vectors, bool may_be_absent)
+      : may_be_absent_(may_be_absent) {
+    for (const WeightEntry& w : weights) weights_[w.name] = &w;
+    for (const VectorEntry& v : vectors) vectors_[v.name] = &v;
+  }
+
+  Status check(const ir::Graph& graph) const {
+    for (const ir::Tensor& t : graph.tensors) {
+      if (t.role == ir::TensorRole::kWeight) {
+        const auto it = weights_.find(t.name);
+        if (it == weights_.end() && may_be_absent_) continue;
+        if (it == weights_.end()) return corrupt("method \"{}\" needs the absent weight \"{}\"", graph.name, t.name);
+        const WeightEntry& w = *it->second;
+        if (w.rows != t.shape[0] || w.cols != t.shape[1] || w.format != t.format || w.block != t.block) {
+          return corrupt("weight \"{}\" is not what method \"{}\" needs", t.name, graph.name);
+        }
+      } else if (t.role == ir::TensorRole::kVector) {
+        const auto it = vectors_.find(t.name);
+        if (it == vectors_.end() && may_be_absent_) continue;
+        if (it == vectors_.end()) return corrupt("method \"{}\" needs the absent vector \"{}\"", graph.name, t.name);
+        if (it->second->length != t.shape[0]) {
+          return corrupt("vector \"{}\" is not what method \"{}\" needs", t.name, graph.name);
+        }
+      }
+    }
+    return ok_status();
+  }
+
+ private:
+  std::unordered_map<std::string_view, const WeightEntry*> weights_;
+  std::unordered_map<std::string_view, const VectorEntry*> vectors_;
+  bool may_be_absent_;
+};
+
 class Decoder {
  public:
   Decoder(const fbs::Header& header, uint64_t data_end) : in_(header), data_end_(data_end) {}
 
   Result<ArtifactHeader> run() {
     out_.producer = string_of(in_.producer());
-    out_.target = string_of(in_.target());
-    out_.backend = string_of(in_.backend());
-    out_.recipe = string_of(in_.recipe());
     TANDEM_TRY(segments());
-    TANDEM_TRY(weights());
-    TANDEM_TRY(vectors());
+    TANDEM_TRY(program(in_, out_));
     TANDEM_TRY(model());
     TANDEM_TRY(text());
     TANDEM_TRY(generation());
-    TANDEM_TRY(at_most(in_.methods(), kMaxMethods, "methods"));
-    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.methods()); ++i) TANDEM_TRY(method(*in_.methods()->Get(i)));
-    if (out_.methods.empty()) return corrupt("the file has no methods");
     out_.checkpoint = in_.checkpoint();
-    TANDEM_TRY(shards());
-    TANDEM_TRY(at_most(in_.metrics(), kMaxMetrics, "metrics"));
-    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.metrics()); ++i) {
-      const auto* metric = in_.metrics()->Get(i);
-      TANDEM_ASSIGN(std::string name, name_of(metric->name()));
-      out_.metrics.push_back({.name = std::move(name), .value = metric->value()});
+    TANDEM_TRY(at_most(in_.more_programs(), kMaxPrograms - 1, "further programs"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.more_programs()); ++i) {
+      ProgramHeader more;
+      TANDEM_TRY(program(*in_.more_programs()->Get(i), more));
+      out_.more_programs.push_back(std::move(more));
     }
     return std::move(out_);
   }
 
  private:
+  // From a header or a program's table to a struct of the same fields.
+  template <typename In, typename Out>
+  Status program(const In& in, Out& out) const {
+    out.target = string_of(in.target());
+    out.backend = string_of(in.backend());
+    out.recipe = string_of(in.recipe());
+    TANDEM_TRY(weights(in.weights(), out.weights));
+    TANDEM_TRY(vectors(in.vectors(), out.vectors));
+    TANDEM_TRY(shards(in.shards(), out.shards));
+    TANDEM_TRY(device(in.device(), out.device));
+    TANDEM_TRY(at_most(in.methods(), kMaxMethods, "methods"));
+    const Constants constants{out.weights, out.vectors, !out.shards.empty()};
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in.methods()); ++i) {
+      TANDEM_TRY(method(*in.methods()->Get(i), constants, out.methods));
+    }
+    if (out.methods.empty()) return corrupt("the file has no methods");
+    TANDEM_TRY(at_most(in.metrics(), kMaxMetrics, "metrics"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in.metrics()); ++i) {
+      const auto* metric = in.metrics()->Get(i);
+      TANDEM_ASSIGN(std::string name, name_of(metric->name()));
+      out.metrics.push_back({.name = std::move(name), .value = metric->value()});
+    }
+    return ok_status();
+  }
+
   Status segments() {
     TANDEM_TRY(at_most(in_.segments(), kMaxSegments, "segments"));
     for (flatbuffers::uoffset_t i = 0; i < size_of(in_.segments()); ++i) {
@@ -117,11 +172,12 @@ class Decoder {
     return Range{.segment = r->segment(), .offset = r->offset(), .size = r->size()};
   }
 
-  Status weights() {
-    TANDEM_TRY(at_most(in_.weights(), kMaxWeights, "weights"));
+  template <typename List>
+  Status weights(const List* in, std::vector<WeightEntry>& out) const {
+    TANDEM_TRY(at_most(in, kMaxWeights, "weights"));
     std::unordered_set<std::string> names;
-    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.weights()); ++i) {
-      const auto* w = in_.weights()->Get(i);
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in); ++i) {
+      const auto* w = in->Get(i);
       WeightEntry entry;
       TANDEM_ASSIGN(entry.name, name_of(w->name()));
       if (!names.insert(entry.name).second) return corrupt("two weights are named \"{}\"", entry.name);
@@ -136,16 +192,17 @@ class Decoder {
       TANDEM_ASSIGN(entry.data, range(w->data(), entry.name));
       TANDEM_ASSIGN(entry.scales, range(w->scales(), entry.name));
       TANDEM_ASSIGN(entry.multipliers, range(w->multipliers(), entry.name));
-      out_.weights.push_back(std::move(entry));
+      out.push_back(std::move(entry));
     }
     return ok_status();
   }
 
-  Status vectors() {
-    TANDEM_TRY(at_most(in_.vectors(), kMaxWeights, "vectors"));
+  template <typename List>
+  Status vectors(const List* in, std::vector<VectorEntry>& out) const {
+    TANDEM_TRY(at_most(in, kMaxWeights, "vectors"));
     std::unordered_set<std::string> names;
-    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.vectors()); ++i) {
-      const auto* v = in_.vectors()->Get(i);
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in); ++i) {
+      const auto* v = in->Get(i);
       VectorEntry entry;
       TANDEM_ASSIGN(entry.name, name_of(v->name()));
       if (!names.insert(entry.name).second) return corrupt("two vectors are named \"{}\"", entry.name);
@@ -155,7 +212,7 @@ class Decoder {
           entry.data.size % sizeof(float) != 0) {
         return corrupt("vector \"{}\" does not have {} numbers", entry.name, entry.length);
       }
-      out_.vectors.push_back(std::move(entry));
+      out.push_back(std::move(entry));
     }
     return ok_status();
   }
@@ -214,7 +271,7 @@ class Decoder {
     return ok_status();
   }
 
-  Status method(const fbs::Method& m) {
+  Status method(const fbs::Method& m, const Constants& constants, std::vector<ir::Graph>& out) const {
     ir::Graph graph;
     TANDEM_ASSIGN(graph.name, name_of(m.name()));
     graph.tokens = m.tokens();
@@ -229,19 +286,20 @@ class Decoder {
       TANDEM_ASSIGN(ir::Op op, this->op(*m.ops()->Get(i)));
       graph.ops.push_back(std::move(op));
     }
-    for (const ir::Graph& other : out_.methods) {
+    for (const ir::Graph& other : out) {
       if (other.name == graph.name) return corrupt("two methods are named \"{}\"", graph.name);
     }
     TANDEM_TRY(ir::verify(graph));
-    TANDEM_TRY(constants(graph));
-    out_.methods.push_back(std::move(graph));
+    TANDEM_TRY(constants.check(graph));
+    out.push_back(std::move(graph));
     return ok_status();
   }
 
-  Status shards() {
-    TANDEM_TRY(at_most(in_.shards(), kMaxShards, "shards"));
-    for (flatbuffers::uoffset_t i = 0; i < size_of(in_.shards()); ++i) {
-      const auto* s = in_.shards()->Get(i);
+  template <typename List>
+  Status shards(const List* in, std::vector<Shard>& out) const {
+    TANDEM_TRY(at_most(in, kMaxShards, "shards"));
+    for (flatbuffers::uoffset_t i = 0; i < size_of(in); ++i) {
+      const auto* s = in->Get(i);
       Shard shard;
       TANDEM_ASSIGN(shard.name, name_of(s->name()));
       TANDEM_ASSIGN(shard.binary, range(s->binary(), shard.name));
@@ -257,21 +315,24 @@ class Decoder {
         }
         shard.graphs.push_back({.name = std::move(name), .method = std::move(method), .tokens = graph->tokens()});
       }
-      out_.shards.push_back(std::move(shard));
+      out.push_back(std::move(shard));
     }
-    if (const auto* d = in_.device(); d != nullptr) {
-      TANDEM_ASSIGN(std::string core_version, name_of(d->core_version()));
-      TANDEM_ASSIGN(std::string backend_version, name_of(d->backend_version()));
-      TANDEM_ASSIGN(std::string build_id, name_of(d->build_id()));
-      out_.device = {.soc_model = d->soc_model(),
-                     .arch = d->arch(),
-                     .vtcm_mb = d->vtcm_mb(),
-                     .weight_shared = d->weight_shared(),
-                     .core_version = std::move(core_version),
-                     .backend_version = std::move(backend_version),
-                     .build_id = std::move(build_id),
-                     .spill_fill_bytes = d->spill_fill_bytes()};
-    }
+    return ok_status();
+  }
+
+  static Status device(const fbs::Device* d, DeviceInfo& out) {
+    if (d == nullptr) return ok_status();
+    TANDEM_ASSIGN(std::string core_version, name_of(d->core_version()));
+    TANDEM_ASSIGN(std::string backend_version, name_of(d->backend_version()));
+    TANDEM_ASSIGN(std::string build_id, name_of(d->build_id()));
+    out = {.soc_model = d->soc_model(),
+           .arch = d->arch(),
+           .vtcm_mb = d->vtcm_mb(),
+           .weight_shared = d->weight_shared(),
+           .core_version = std::move(core_version),
+           .backend_version = std::move(backend_version),
+           .build_id = std::move(build_id),
+           .spill_fill_bytes = d->spill_fill_bytes()};
     return ok_status();
   }
 
@@ -328,35 +389,6 @@ class Decoder {
                      .begin = o.begin(),
                      .candidates = o.candidates()};
     return op;
-  }
-
-  // Every weight and vector that the graph names is in the file, with the shape and format that the graph expects. A
-  // vendor's binaries contain their weights, so there an absent one is no error, and the back end reports what it
-  // lacks.
-  Status constants(const ir::Graph& graph) const {
-    std::unordered_map<std::string_view, const WeightEntry*> weights;
-    for (const WeightEntry& w : out_.weights) weights[w.name] = &w;
-    std::unordered_map<std::string_view, const VectorEntry*> vectors;
-    for (const VectorEntry& v : out_.vectors) vectors[v.name] = &v;
-    for (const ir::Tensor& t : graph.tensors) {
-      if (t.role == ir::TensorRole::kWeight) {
-        const auto it = weights.find(t.name);
-        if (it == weights.end() && size_of(in_.shards()) > 0) continue;
-        if (it == weights.end()) return corrupt("method \"{}\" needs the absent weight \"{}\"", graph.name, t.name);
-        const WeightEntry& w = *it->second;
-        if (w.rows != t.shape[0] || w.cols != t.shape[1] || w.format != t.format || w.block != t.block) {
-          return corrupt("weight \"{}\" is not what method \"{}\" needs", t.name, graph.name);
-        }
-      } else if (t.role == ir::TensorRole::kVector) {
-        const auto it = vectors.find(t.name);
-        if (it == vectors.end() && size_of(in_.shards()) > 0) continue;
-        if (it == vectors.end()) return corrupt("method \"{}\" needs the absent vector \"{}\"", graph.name, t.name);
-        if (it->second->length != t.shape[0]) {
-          return corrupt("vector \"{}\" is not what method \"{}\" needs", t.name, graph.name);
-        }
-      }
-    }
-    return ok_status();
   }
 
   const fbs::Header& in_;

@@ -184,28 +184,41 @@ std::unique_ptr<fbs::DeviceT> encode_device(const DeviceInfo& device) {
   return to;
 }
 
+// From a header or a program to a table of the same fields.
+template <typename From, typename To>
+void encode_program(const From& from, To& to) {
+  to.target = from.target;
+  to.backend = from.backend;
+  to.weights = encode_all(from.weights, encode_weight);
+  to.vectors = encode_all(from.vectors, encode_vector);
+  to.methods = encode_all(from.methods, encode_method);
+  to.recipe = from.recipe;
+  to.metrics = encode_all(from.metrics, encode_metric);
+  // Only a vendor's back end has a device and shards.
+  if (!from.shards.empty()) {
+    to.device = encode_device(from.device);
+    to.shards = encode_all(from.shards, encode_shard);
+  }
+}
+
+std::unique_ptr<fbs::ProgramT> encode_further_program(const ProgramHeader& program) {
+  auto to = std::make_unique<fbs::ProgramT>();
+  encode_program(program, *to);
+  return to;
+}
+
 }  // namespace
 
 std::vector<uint8_t> encode_header(const ArtifactHeader& header, uint32_t revision) {
   fbs::HeaderT to;
+  encode_program(header, to);
   to.producer = header.producer;
-  to.target = header.target;
-  to.backend = header.backend;
   to.model = encode_model(header.model);
   to.segments = encode_all(header.segments, encode_segment);
-  to.weights = encode_all(header.weights, encode_weight);
-  to.vectors = encode_all(header.vectors, encode_vector);
-  to.methods = encode_all(header.methods, encode_method);
   to.text = encode_text(header.text);
   to.generation = encode_generation(header.generation);
-  to.recipe = header.recipe;
-  to.metrics = encode_all(header.metrics, encode_metric);
   to.checkpoint = header.checkpoint;
-  // Only a vendor's back end has a device and shards.
-  if (!header.shards.empty()) {
-    to.device = encode_device(header.device);
-    to.shards = encode_all(header.shards, encode_shard);
-  }
+  to.more_programs = encode_all(header.more_programs, encode_further_program);
   to.revision = revision;
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(fbs::Header::Pack(builder, &to));

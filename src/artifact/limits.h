@@ -16,6 +16,7 @@ inline constexpr size_t kMaxWeights = 1u << 16;
 inline constexpr size_t kMaxMethods = 64;
 inline constexpr size_t kMaxGraph = 1u << 16;
 inline constexpr size_t kMaxMetrics = 1024;
+inline constexpr size_t kMaxPrograms = 16;
 inline constexpr size_t kMaxShards = 1024;
 inline constexpr size_t kMaxOpTensors = 256;
 inline constexpr size_t kMaxDims = 4;

@@ -66,17 +66,23 @@ Result<Artifact> Artifact::read(MappedFile file) {
   auto header = read_header(file);
   TANDEM_TRY(file.check());  // A better error than whatever half-written bytes would give.
   if (!header.ok()) return with_context(std::move(header).error(), "{}", file.path().string());
-  return Artifact(std::move(file), std::move(header).value());
+  return Artifact(std::make_shared<const MappedFile>(std::move(file)), std::move(header).value());
 }
 
-Artifact::Artifact(MappedFile file, ArtifactHeader header) : file_(std::move(file)), header_(std::move(header)) {
+Artifact::Artifact(std::shared_ptr<const MappedFile> file, ArtifactHeader header)
+    : file_(std::move(file)), header_(std::move(header)) {
   for (size_t i = 0; i < header_.weights.size(); ++i) weights_.emplace(header_.weights[i].name, i);
   for (size_t i = 0; i < header_.vectors.size(); ++i) vectors_.emplace(header_.vectors[i].name, i);
 }
 
+Artifact Artifact::program(size_t index) const {
+  ProgramHeader program = index == 0 ? first_program(header_) : header_.more_programs[index - 1];
+  return {file_, with_program(header_, std::move(program))};
+}
+
 std::span<const uint8_t> Artifact::segment_bytes(size_t segment) const {
   const Segment& s = header_.segments[segment];
-  return file_.bytes().subspan(s.offset, s.size);
+  return file_->bytes().subspan(s.offset, s.size);
 }
 
 std::span<const uint8_t> Artifact::bytes(const Range& range) const {

@@ -23,10 +23,16 @@ class Artifact {
   static Result<Artifact> open(const FileRegion& region);
 
   const ArtifactHeader& header() const { return header_; }
-  const std::filesystem::path& path() const { return file_.path(); }
-  uint64_t file_size() const { return file_.bytes().size(); }
+  // A file for several targets has several programs, in the order in which they are tried. header() and what it finds
+  // are those of one of them: after opening the first.
+  size_t program_count() const { return 1 + header_.more_programs.size(); }
+  // The file as if it had only that program. It shares the mapping.
+  Artifact program(size_t index) const;
+
+  const std::filesystem::path& path() const { return file_->path(); }
+  uint64_t file_size() const { return file_->bytes().size(); }
   // Whether the bytes are in memory of our own; see MappedFile::open.
-  bool is_copy() const { return file_.is_copy(); }
+  bool is_copy() const { return file_->is_copy(); }
 
   // A range of a checked header is always inside the file.
   std::span<const uint8_t> bytes(const Range& range) const;
@@ -37,18 +43,18 @@ class Artifact {
   const ir::Graph* find_method(std::string_view name) const;
 
   // Whether the file is still what was opened; see MappedFile::check.
-  Status check() const { return file_.check(); }
+  Status check() const { return file_->check(); }
 
   // Reads the segment and verifies its checksum.
   Status verify_segment(size_t segment) const;
   // Lets go of the segment's pages; see MappedFile::release.
-  void release_segment(size_t segment) const { file_.release(segment_bytes(segment)); }
+  void release_segment(size_t segment) const { file_->release(segment_bytes(segment)); }
 
  private:
-  Artifact(MappedFile file, ArtifactHeader header);
+  Artifact(std::shared_ptr<const MappedFile> file, ArtifactHeader header);
   static Result<Artifact> read(MappedFile file);
 
-  MappedFile file_;
+  std::shared_ptr<const MappedFile> file_;
   ArtifactHeader header_;
   // By name, the index in the header.
   std::unordered_map<std::string, size_t> weights_;

@@ -94,11 +94,10 @@ CompileOptions to_compile_options(const Options& o) {
   return options;
 }
 
-// The summary, on standard error.
-void summarize(const Options& o, const std::string& recipe, const CompileReport& report, double seconds) {
+// The summary of a program, on standard error.
+void summarize(const std::string& recipe, const CompileReport& report) {
   std::string methods;
   for (const std::string& name : report.methods) methods += (methods.empty() ? "" : ", ") + name;
-  note("{}: {} in {}", o.output, format_bytes(report.file_size), format_seconds(seconds));
   note("  {:.1f} M parameters, {:.2f} bits each; recipe {}; KV {}; context {}",
        static_cast<double>(report.parameters) / 1e6,
        8.0 * static_cast<double>(report.weight_bytes) / static_cast<double>(report.parameters), recipe,
@@ -122,6 +121,22 @@ void summarize(const Options& o, const std::string& recipe, const CompileReport&
   if (report.segments_reused > 0) note("  {} parts were finished by an earlier run", report.segments_reused);
 }
 
+void summarize_all(const Options& o, const std::string& recipe, const CompileReport& report, double seconds) {
+  note("{}: {} in {}", o.output, format_bytes(report.file_size), format_seconds(seconds));
+  if (report.programs.empty()) summarize(recipe, report);
+  for (const CompileReport& program : report.programs) {
+    note("{}: {}{}", program.target, format_bytes(program.program_bytes),
+         program.shared_bytes == 0 ? "" : str_format(", {} of it shared", format_bytes(program.shared_bytes)));
+    summarize(recipe, program);
+  }
+  if (report.estimates && report.programs.empty()) show_estimates(*report.estimates);
+  for (const CompileReport& program : report.programs) {
+    if (!program.estimates) continue;
+    note("estimates for {}:", program.target);
+    show_estimates(*program.estimates);
+  }
+}
+
 void run(const Options& o) {
   check(o);
   watch_interrupts();
@@ -139,8 +154,7 @@ void run(const Options& o) {
   if (!report.ok()) fail(report.error());
   for (const std::string& warning : report->warnings) warn(warning);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!o.quiet) summarize(o, options.recipe.name, *report, seconds);
-  if (!o.quiet && report->estimates) show_estimates(*report->estimates);
+  if (!o.quiet) summarize_all(o, options.recipe.name, *report, seconds);
 }
 
 // models/demo becomes demo.tdm.
@@ -198,6 +212,7 @@ void add_compile_command(CLI::App& app) {
   command->footer(
       "Examples:\n  tandem compile models/demo -o demo.tdm --recipe w4 --context 1024\n"
       "  tandem compile models/demo -o demo.tdm --target sm8750 --prefill 32 --context 512\n"
+      "  tandem compile models/demo -o demo.tdm --target sm8750,cpu --prefill 32 --context 512\n"
       "Stopped with Ctrl-C, SIGTERM or SIGHUP, it leaves no file; the same command goes on where it was.\n"
       "Exit status: 0 the file is there, 1 it could not be made, 2 the options make no sense, 130, 143 or 129 "
       "stopped.");
@@ -207,8 +222,10 @@ void add_compile_command(CLI::App& app) {
                    "(params.json, consolidated.NN.pth), a GGUF file, or llama2.c's .pt")
       ->required();
   command->add_option("-o,--output", o->output, "The file to write; default: the checkpoint's name with .tdm, here");
-  command->add_option("--target", o->target, "What it shall run on (see `tandem targets`)")
-      ->check(accepted_by(find_target))
+  command
+      ->add_option("--target", o->target,
+                   "What it shall run on (see `tandem targets`); several, separated by commas: the first that works")
+      ->check(accepted_by(find_targets))
       ->capture_default_str();
   command->add_option("--mode", o->mode, "kv: one token per call; hybrid: prompts in chunks too")
       ->check(CLI::IsMember({"kv", "hybrid"}))

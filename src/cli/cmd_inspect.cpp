@@ -24,6 +24,29 @@ struct Options {
   bool dump_ir = false;
 };
 
+struct ProgramSummary {
+  ArtifactHeader header;
+  uint64_t bytes = 0;         // Of the segments that it uses,
+  uint64_t shared_bytes = 0;  // and of those that an earlier program uses too.
+};
+
+std::vector<ProgramSummary> summarize_programs(const Artifact& artifact) {
+  std::vector<ProgramSummary> summaries;
+  std::vector<bool> seen(artifact.header().segments.size(), false);
+  for (size_t i = 0; i < artifact.program_count(); ++i) {
+    ProgramSummary summary{artifact.program(i).header()};
+    const std::vector<bool> used = used_segments(summary.header);
+    for (size_t s = 0; s < used.size(); ++s) {
+      if (!used[s]) continue;
+      summary.bytes += summary.header.segments[s].size;
+      if (seen[s]) summary.shared_bytes += summary.header.segments[s].size;
+      seen[s] = true;
+    }
+    summaries.push_back(std::move(summary));
+  }
+  return summaries;
+}
+
 const char* mode_of(const ArtifactHeader& header) { return header.methods.size() > 1 ? "hybrid" : "kv"; }
 
 Json io_json(const ir::Graph& graph) {
@@ -112,6 +135,25 @@ Json shards_json(const ArtifactHeader& h) {
   return shards;
 }
 
+// What each of a file's programs uses, and what of that an earlier one uses too.
+Json programs_json(const Artifact& artifact) {
+  Json programs = Json::array();
+  for (const ProgramSummary& summary : summarize_programs(artifact)) {
+    const ArtifactHeader& h = summary.header;
+    programs.push_back({{"target", h.target},
+                        {"backend", h.backend},
+                        {"mode", mode_of(h)},
+                        {"context", h.methods.front().context},
+                        {"bytes", summary.bytes},
+                        {"shared_bytes", summary.shared_bytes},
+                        {"methods", methods_json(h)},
+                        {"weights", weights_json(h)},
+                        {"shards", shards_json(h)},
+                        {"device", device_json(h)}});
+  }
+  return programs;
+}
+
 void report_json(const Artifact& artifact, bool verified) {
   const ArtifactHeader& h = artifact.header();
   Json metrics = Json::object();
@@ -159,19 +201,13 @@ void report_json(const Artifact& artifact, bool verified) {
                        {"repetition_penalty", h.generation.repetition_penalty}}},
                      {"recipe", recipe.ok() ? *recipe : Json(h.recipe)},
                      {"metrics", metrics},
+                     {"programs", programs_json(artifact)},
                      {"estimate", stored ? estimates_json(*stored, h.device.soc_model) : Json()}};
   show_json(json, 2);
 }
 
-void report_text(const Artifact& artifact, bool verified) {
-  const ArtifactHeader& h = artifact.header();
-  const ModelInfo& m = h.model;
-  show("{}: {}, by {}, for {}", artifact.path().string(), format_bytes(artifact.file_size()), h.producer, h.target);
-  show("checksums {}", verified ? "verified" : "of the weights not looked at");
-  show_line("");
-  show("model      {} ({}), {:.1f} M parameters", m.name, m.architecture, static_cast<double>(m.parameters) / 1e6);
-  show("           {} layers, hidden {}, {} query and {} key heads of {}, vocabulary {}", m.layers, m.hidden_size,
-       m.heads, m.kv_heads, m.head_dim, m.vocab_size);
+// What one of the file's programs has.
+void show_program(const ArtifactHeader& h) {
   show("mode       {}, context {}", mode_of(h), h.methods.front().context);
   for (const ir::Graph& g : h.methods) {
     show("method     {}: {} token{} per call, {} ops", g.name, g.tokens, g.tokens == 1 ? "" : "s", g.ops.size());
@@ -207,12 +243,34 @@ void report_text(const Artifact& artifact, bool verified) {
     if (op.kind != ir::OpKind::kRescore) continue;
     show("rescored   the {} largest logits, by the CPU", op.attributes.candidates);
   }
-  show("text       {}, {}", h.text.has_tokenizer ? "tokenizer" : "no tokenizer",
-       h.text.chat_template.empty() ? "no chat template" : "chat template");
   for (const Metric& f : h.metrics) {
     if (!is_estimate_metric(f)) show("metric     {} {:.4g}", f.name, f.value);
   }
   if (const auto stored = stored_estimate(h.metrics)) show_estimates(*stored, h.device.soc_model);
+}
+
+void report_text(const Artifact& artifact, bool verified) {
+  const ArtifactHeader& h = artifact.header();
+  const ModelInfo& m = h.model;
+  std::string targets;
+  const std::vector<ProgramSummary> programs = summarize_programs(artifact);
+  for (const ProgramSummary& program : programs) targets += (targets.empty() ? "" : ", ") + program.header.target;
+  show("{}: {}, by {}, for {}", artifact.path().string(), format_bytes(artifact.file_size()), h.producer, targets);
+  show("checksums {}", verified ? "verified" : "of the weights not looked at");
+  show_line("");
+  show("model      {} ({}), {:.1f} M parameters", m.name, m.architecture, static_cast<double>(m.parameters) / 1e6);
+  show("           {} layers, hidden {}, {} query and {} key heads of {}, vocabulary {}", m.layers, m.hidden_size,
+       m.heads, m.kv_heads, m.head_dim, m.vocab_size);
+  show("text       {}, {}", h.text.has_tokenizer ? "tokenizer" : "no tokenizer",
+       h.text.chat_template.empty() ? "no chat template" : "chat template");
+  for (const ProgramSummary& program : programs) {
+    if (programs.size() > 1) {
+      show_line("");
+      show("program    {} ({} back end): {}, {} of it in segments that an earlier program uses", program.header.target,
+           program.header.backend, format_bytes(program.bytes), format_bytes(program.shared_bytes));
+    }
+    show_program(program.header);
+  }
 }
 
 void run(const Options& o) {
@@ -224,7 +282,12 @@ void run(const Options& o) {
     }
   }
   if (o.dump_ir) {
-    for (const ir::Graph& graph : artifact.header().methods) write_stdout(printable_lines(ir::to_text(graph)) + "\n");
+    for (const ProgramSummary& program : summarize_programs(artifact)) {
+      if (artifact.program_count() > 1) show("// for {}", program.header.target);
+      for (const ir::Graph& graph : program.header.methods) {
+        write_stdout(printable_lines(ir::to_text(graph)) + "\n");
+      }
+    }
   } else if (o.json) {
     report_json(artifact, !o.no_verify);
   } else {

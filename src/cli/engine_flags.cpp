@@ -11,6 +11,9 @@ namespace tandem {
 void EngineFlags::add_to(CLI::App& command) {
   command.add_option("--threads", threads, "Threads; 0, the default: one per core")
       ->check(whole_number(0, kMaxThreads));
+  command.add_option(
+      "--on", run_on,
+      "Which program of a file for several targets: a target or a back end; default: the first that works");
   backend.add_to(command, all_backend_options());
   command.add_flag("--verbose", verbose, "Print what the library logs besides warnings");
 }
@@ -21,6 +24,7 @@ EngineOptions EngineFlags::options() const {
   options.log = note_log;
   options.log_level = verbose ? LogLevel::kInfo : LogLevel::kWarning;
   options.backend = backend.options();
+  options.run_on = run_on;
   return options;
 }
 

@@ -9,6 +9,7 @@ namespace tandem {
 struct EngineFlags {
   int threads = 0;
   BackendFlags backend = {};
+  std::string run_on = {};
   bool verbose = false;
 
   void add_to(CLI::App& command);

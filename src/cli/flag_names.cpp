@@ -38,6 +38,7 @@ constexpr FlagName kFlagNames[] = {
     {"prompt", "--prompt"},
     {"recipe", "--recipe"},
     {"rescore", "--rescore"},
+    {"run_on", "--on"},
     {"target", "--target"},
     {"text", "--text"},
     {"threads", "--threads"},

@@ -43,6 +43,14 @@ struct TargetRequest {
   const std::vector<int64_t>& prefill;  // Tokens of the prefill methods.
 };
 
+// Which of the CompileOptions that only some back ends obey a back end obeys. It refuses the others, unless another
+// target of the same file obeys them.
+struct ObeyedOptions {
+  bool activations = false;
+  bool rescore = false;    // In the recipe too.
+  bool encodings = false;  // And all that belongs to calibrating them.
+};
+
 class BackendCompiler {
  public:
   virtual ~BackendCompiler() = default;
@@ -62,6 +70,7 @@ class BackendCompiler {
   virtual Status check_options(const BackendOptions& options) const {
     return tandem::check_options(this->options(), options);
   }
+  virtual ObeyedOptions obeyed_options() const { return {}; }
   // Longer prefill methods are omitted unless the user requests them.
   virtual int64_t longest_default_prefill() const { return std::numeric_limits<int64_t>::max(); }
   virtual std::vector<ExtraOutput> extra_outputs(const BackendOptions&) const { return {}; }

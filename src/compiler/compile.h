@@ -40,6 +40,8 @@ struct CalibrationOptions {
 };
 
 struct CompileOptions {
+  // One, or several separated by commas: the file then has a program for each, in that order. An option that only some
+  // of the targets obey is for those.
   std::string target = std::string(default_target());
   // Tokens per call of the prefill methods; empty for mode kv. Unless prefill_exact, lengths beyond the context are
   // omitted, and so are those beyond the back end's default: 128 on an NPU, where each is a graph to compile.
@@ -64,11 +66,15 @@ struct CompileOptions {
   ProgressCallback progress;
   StopCallback stop;
   DumpCallback dump_ir;
+  // Set by compile() for each of several targets: the others in the file, and that calibration is for one of them.
+  std::vector<std::string> other_targets = {};
+  bool calibration_is_optional = false;
   Log log = {};  // Messages of the vendor's library. CompileReport::warnings are about the file.
 };
 inline constexpr int64_t kDefaultContext = 4096;
 
 struct CompileReport {
+  std::string target;
   uint64_t file_size = 0;
   uint64_t weight_bytes = 0;
   int64_t parameters = 0;
@@ -97,6 +103,11 @@ struct CompileReport {
   std::string graphs;               // "attention gqa+kv (decode), sha+k (prefill_128)", of NPU compiles.
   std::optional<EstimateReport> estimates;
   std::vector<std::string> warnings;
+  // Of a file for several targets: the report of each. The fields above are then the first one's, but for the file's
+  // size and the warnings.
+  std::vector<CompileReport> programs = {};
+  uint64_t program_bytes = 0;  // The segments that a program uses,
+  uint64_t shared_bytes = 0;   // and what of them is stored for an earlier one.
 };
 
 Result<CompileReport> compile(const std::filesystem::path& checkpoint, const std::filesystem::path& output,

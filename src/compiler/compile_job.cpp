@@ -48,6 +48,7 @@ Result<std::unique_ptr<CompileJob>> CompileJob::open(const std::filesystem::path
   TANDEM_TRY(job->check_weights());
   TANDEM_TRY(job->check_outputs());
   TANDEM_TRY(job->read_tokenizer());
+  job->report_.target = target->name;
   job->report_.context = job->context_;
   job->report_.parameters = job->plan_.parameters;
   job->report_.kv = job->recipe_.kv;
@@ -116,7 +117,7 @@ Status CompileJob::check_outputs() const {
         path, {inputs, std::move(may_replace), kind, "; `force` replaces it whatever it is", options_.force});
   };
   TANDEM_TRY(check(output_, "a compiled file", looks_like_artifact));
-  std::vector<std::filesystem::path> outputs = {output_, output_.string() + ".work"};
+  std::vector<std::filesystem::path> outputs = {output_, WorkFolder::path_for(output_, part())};
   const auto check_more = [&](const std::filesystem::path& path, std::string_view kind,
                               std::function<bool(const std::filesystem::path&)> may_replace) -> Status {
     if (path.empty()) return ok_status();
@@ -133,6 +134,19 @@ Status CompileJob::check_outputs() const {
     TANDEM_TRY(check_more(extra.path, extra.kind, std::move(extra.may_replace)));
   }
   return check_more(calibration.report, "a calibration report", is_calibration_report);
+}
+
+Status CompileJob::finish(ArtifactHeader header, std::vector<SegmentFile> segments, WorkFolder work) {
+  if (!part().empty()) {
+    finished_.emplace(FinishedProgram{std::move(header), std::move(segments), std::move(work)});
+    return ok_status();
+  }
+  if (Status status = write_artifact(output_, std::move(header), segments, write_options(work.folder()));
+      !status.ok()) {
+    return work.give_up(std::move(status).error());
+  }
+  work.remove();
+  return ok_status();
 }
 
 Status CompileJob::check_disk(uint64_t bytes, uint64_t finished) const {

@@ -9,12 +9,20 @@
 #include "compiler/compile.h"
 #include "compiler/segment_plan.h"
 #include "compiler/targets.h"
+#include "compiler/work_folder.h"
 #include "models/builder.h"
 #include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/checkpoint_weights.h"
 
 namespace tandem {
+
+// A program and the files of its segments, ready to be assembled.
+struct FinishedProgram {
+  ArtifactHeader header;
+  std::vector<SegmentFile> segments;
+  WorkFolder work;  // Where the files are.
+};
 
 class CompileJob {
  public:
@@ -51,6 +59,13 @@ class CompileJob {
   WriteOptions write_options(const std::filesystem::path& work_folder) const {
     return {work_folder, options_.force, [this] { return stopped(); }};
   }
+  // Opens the work folder; `key` is everything that the segments depend on.
+  Result<WorkFolder> open_work_folder(const std::string& key) const { return WorkFolder::open(output_, key, part()); }
+  // Writes the file of finished segments and removes the work folder. If the file is for several targets, keeps both
+  // for take_finished().
+  Status finish(ArtifactHeader header, std::vector<SegmentFile> segments, WorkFolder work);
+  // Only after a successful compile for one of several targets.
+  FinishedProgram take_finished() { return *std::move(finished_); }
   // The header without methods, weights and shards.
   ArtifactHeader make_header(const FilePlan& file) const;
 
@@ -58,6 +73,8 @@ class CompileJob {
   CompileJob(Checkpoint checkpoint, const std::filesystem::path& output, const CompileOptions& options)
       : output_(output), options_(options), checkpoint_(std::move(checkpoint)), recipe_(options.recipe) {}
 
+  // The target's name, if the file is for several.
+  std::string part() const { return options_.other_targets.empty() ? std::string() : std::string(target_->name); }
   Status check_context();
   Status check_weights();
   Status check_outputs() const;
@@ -75,6 +92,7 @@ class CompileJob {
   std::vector<MethodShape> shapes_;
   std::optional<Tokenizer> tokenizer_;
   CompileReport report_;
+  std::optional<FinishedProgram> finished_;
 };
 
 }  // namespace tandem

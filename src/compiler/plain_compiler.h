@@ -13,6 +13,7 @@ class PlainCompiler final : public BackendCompiler {
 
   std::string_view name() const override { return name_; }
   std::vector<Target> targets() const override;
+  ObeyedOptions obeyed_options() const override { return {.activations = true}; }
   Status resolve_recipe(const TargetRequest& request, Recipe& recipe, std::vector<std::string>& notes) const override;
   Status compile(CompileJob& job) const override;
 

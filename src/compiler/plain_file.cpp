@@ -71,7 +71,7 @@ Status write_plain_file(CompileJob& job, std::vector<ir::Graph> methods, ThreadP
   ArtifactHeader header = job.make_header(file);
   header.methods = std::move(methods);
   TANDEM_TRY(check_header(header, file.planned_segments()));
-  TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job.output(), key_of(job, file)));
+  TANDEM_ASSIGN(WorkFolder work, job.open_work_folder(key_of(job, file)));
   TANDEM_TRY(job.check_disk(file.total_bytes(), work.finished_bytes()));
   SegmentWriter writer(job, file, work, pool);
   auto segments = writer.finish_all();
@@ -80,11 +80,9 @@ Status write_plain_file(CompileJob& job, std::vector<ir::Graph> methods, ThreadP
     job.options().progress({"writing the file", file.total_bytes(), file.total_bytes()});
   }
   if (writer.report().noise > 0.0) header.metrics.push_back({"weight_sqnr_db", writer.report().sqnr_db()});
-  TANDEM_TRY(write_artifact(job.output(), std::move(header), *segments, job.write_options(work.folder())));
-  work.remove();
   for (const WeightEntry& w : file.weights) job.report().weight_bytes += w.bytes();
   job.report().sqnr_db = writer.report().sqnr_db();
-  return ok_status();
+  return job.finish(std::move(header), *std::move(segments), std::move(work));
 }
 
 }  // namespace tandem

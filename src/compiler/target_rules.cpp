@@ -75,7 +75,8 @@ Status check_plain_target(const TargetRequest& request, const Recipe& recipe) {
   const std::string_view text = calibration_text_field_of(calibration);
   std::string_view field = encodings_field_of(calibration);
   if (field.empty() && !calibration.report.empty()) field = "`calibration.report`";
-  if (field.empty() && (reads_text || text.empty())) return ok_status();
+  const bool reads_calibration = reads_text || request.options.calibration_is_optional;
+  if (field.empty() && (reads_calibration || text.empty())) return ok_status();
   return invalid_argument("{} is for NPU targets (see `tandem targets`){}, and {} is none; leave it out",
                           field.empty() ? text : field, field.empty() ? " and for `activations` auto" : "",
                           target.name);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "artifact/limits.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "compiler/backend_compiler.h"
@@ -29,6 +30,23 @@ Result<const Target*> find_target(std::string_view name) {
     known += (known.empty() ? "" : ", ") + std::string(target.name);
   }
   return invalid_argument("target \"{}\" is unknown; these are known: {}", name, known);
+}
+
+Result<std::vector<const Target*>> find_targets(std::string_view names) {
+  std::vector<const Target*> found;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    TANDEM_ASSIGN(const Target* target, find_target(names.substr(begin, end - begin)));
+    if (std::ranges::find(found, target) != found.end()) {
+      return invalid_argument("target {} is there twice; name each once", target->name);
+    }
+    found.push_back(target);
+    begin = end + 1;
+  }
+  if (found.size() > kMaxPrograms) {
+    return invalid_argument("{} targets are too many: a file can have {} programs", found.size(), kMaxPrograms);
+  }
+  return found;
 }
 
 std::string device_name(uint32_t soc_model) {

@@ -28,6 +28,8 @@ std::span<const Target> targets();
 std::string_view default_target();
 // An unknown name is an error that lists the known ones.
 Result<const Target*> find_target(std::string_view name);
+// Of names separated by commas; each may be there once.
+Result<std::vector<const Target*>> find_targets(std::string_view names);
 // The name of the target whose chip has this number from its vendor; otherwise "SoC" and the number.
 std::string device_name(uint32_t soc_model);
 

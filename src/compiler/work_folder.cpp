@@ -118,11 +118,16 @@ bool comes_again(ErrorCode code) {
   return code == ErrorCode::kCorrupt || code == ErrorCode::kInvalidArgument || code == ErrorCode::kUnsupported;
 }
 
-Result<WorkFolder> WorkFolder::open(const fs::path& output, const std::string& key) {
+fs::path WorkFolder::path_for(const fs::path& output, const std::string& part) {
+  fs::path folder = output;
+  folder += part.empty() ? ".work" : "." + part + ".work";
+  return folder;
+}
+
+Result<WorkFolder> WorkFolder::open(const fs::path& output, const std::string& key, const std::string& part) {
   WorkFolder work;
   work.output_ = output;
-  work.folder_ = output;
-  work.folder_ += ".work";
+  work.folder_ = path_for(output, part);
   work.key_ = key;
   TANDEM_TRY(work.enter());
   work.read_manifest();

@@ -1,5 +1,6 @@
-// Where a compile keeps its finished segments until it can assemble the file: FILE.work/. An interrupted compile leaves
-// it behind, and the next one with the same checkpoint and options resumes from there.
+// Where a compile keeps its finished segments until it can assemble the file: FILE.work/ and, for several targets,
+// FILE.TARGET.work/ for each. An interrupted compile leaves it behind, and the next one with the same checkpoint and
+// options resumes from there.
 //
 // A folder is ours if its lock contains our text and all other files have names that a compile uses. Nothing is written
 // to other folders, and files that a compile did not make are never removed.
@@ -33,7 +34,10 @@ class WorkFolder {
   // Opens or creates the folder for `output`. Work for another key (other checkpoint, other options) is discarded.
   // Refused while another compile holds it, and where it is not ours: a link, another user's, a folder with any file
   // that a compile does not write.
-  static Result<WorkFolder> open(const std::filesystem::path& output, const std::string& key);
+  // `part` is the target's name where a file gets several.
+  static Result<WorkFolder> open(const std::filesystem::path& output, const std::string& key,
+                                 const std::string& part = {});
+  static std::filesystem::path path_for(const std::filesystem::path& output, const std::string& part);
 
   WorkFolder(WorkFolder&& other) noexcept;
   WorkFolder& operator=(WorkFolder&&) = delete;

@@ -7,6 +7,7 @@
 #include "eval/checkpoint_model.h"
 #include "eval/file_reference.h"
 #include "runtime/loaded_engine.h"
+#include "runtime/program_choice.h"
 
 namespace tandem {
 namespace {
@@ -57,7 +58,9 @@ class CompiledModel final : public TestedModel {
           "a compiled file has no float weights; give the folder that it was compiled from for the phase float, as "
           "the model or as `checkpoint`");
     }
-    TANDEM_ASSIGN(const Artifact artifact, Artifact::open(path));
+    TANDEM_ASSIGN(const Artifact file, Artifact::open(path));
+    TANDEM_ASSIGN(const std::vector<size_t> programs, candidate_programs(file.header(), options.engine.run_on));
+    const Artifact artifact = file.program(programs.front());
     TANDEM_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(options.checkpoint, {options.config_name}));
     TANDEM_TRY(check_compiled_from(artifact.header(), checkpoint));
     TestedModelOptions with_context = options;
@@ -86,6 +89,9 @@ Result<std::unique_ptr<TestedModel>> TestedModel::open(const std::filesystem::pa
                                                        const TestedModelOptions& options) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored) || is_checkpoint_file(path)) {
+    if (!options.engine.run_on.empty()) {
+      return invalid_argument("`run_on` is for compiled files, and {} is a checkpoint; leave it out", path.string());
+    }
     return open_checkpoint_model(path, options);
   }
   return CompiledModel::open(path, options);

@@ -96,6 +96,10 @@ Result<CompiledModel> compile_model(const std::filesystem::path& checkpoint, con
     model.methods = std::move(report.methods);
     model.weight_sqnr_db = report.sqnr_db;
     model.warnings = std::move(report.warnings);
+    for (CompileReport& program : report.programs) {
+      model.programs.push_back(
+          {std::move(program.target), program.program_bytes, program.shared_bytes, std::move(program.methods)});
+    }
     return model;
   });
 }

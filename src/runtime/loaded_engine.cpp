@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "runtime/chat_session.h"
+#include "runtime/program_choice.h"
 #include "tandem/version.h"
 
 namespace tandem {
@@ -87,28 +88,50 @@ Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(const FileRegion& regio
 Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(Result<Artifact> artifact, const EngineOptions& options,
                                                          const ProgramMaker& make_program) {
   if (!artifact.ok()) return std::move(artifact).error();
-  std::shared_ptr<LoadedEngine> engine(new LoadedEngine(std::move(artifact).value(), options));
-  if (engine->artifact_.is_copy()) {
-    const Log log(options.log, options.log_level);
+  const Log log(options.log, options.log_level);
+  if (artifact->is_copy()) {
     log.write(LogLevel::kWarning,
               str_format("the model does not begin at a multiple of {} bytes of its file; {} bytes were copied",
-                         MappedFile::kRegionAlignment, engine->artifact_.file_size()));
+                         MappedFile::kRegionAlignment, artifact->file_size()));
   }
-  if (Status status = engine->bind(make_program); !status.ok()) {
-    TANDEM_TRY(engine->artifact_.check());
-    return with_context(std::move(status).error(), "{}", engine->artifact_.path().string());
+  const std::string path = artifact->path().string();
+  auto candidates = candidate_programs(artifact->header(), options.run_on);
+  if (!candidates.ok()) return with_context(std::move(candidates).error(), "{}", path);
+  if (make_program) candidates->resize(1);
+  // Options that make no sense are no reason to try the next program.
+  if (!make_program) TANDEM_TRY(check_program_options(artifact->header(), *candidates, options.backend));
+  std::shared_ptr<LoadedEngine> engine;
+  std::vector<FailedProgram> failed;
+  for (const size_t index : *candidates) {
+    engine.reset(new LoadedEngine(artifact->program(index), options));
+    Status status = engine->bind_program(make_program);
+    TANDEM_TRY(artifact->check());
+    if (status.ok()) break;
+    failed.push_back({std::string(engine->target()), std::move(status).error()});
+    engine.reset();
   }
-  TANDEM_TRY(engine->artifact_.check());
+  if (engine == nullptr) return with_context(no_program_works(failed), "{}", path);
+  for (const FailedProgram& program : failed) {
+    log.write(LogLevel::kWarning, str_format("the model runs on {} and not on {}: {}", engine->target(), program.target,
+                                             program.error.message));
+  }
+  const Status text = engine->bind_text();
+  TANDEM_TRY(artifact->check());
+  if (!text.ok()) return with_context(text.error(), "{}", path);
   if (options.verify == VerifyWeights::kAtLoad) TANDEM_TRY(engine->verify_weights());
   return engine;
 }
 
-Status LoadedEngine::bind(const ProgramMaker& make_program) {
-  const ArtifactHeader& header = artifact_.header();
+Status LoadedEngine::bind_program(const ProgramMaker& make_program) {
   const Log log(options_.log, options_.log_level);
   TANDEM_ASSIGN(program_,
                 make_program ? make_program(artifact_, pool_) : load_methods(artifact_, pool_, options_.backend, log));
-  TANDEM_ASSIGN(table_, MethodTable::read(*program_, header.model.vocab_size));
+  TANDEM_ASSIGN(table_, MethodTable::read(*program_, artifact_.header().model.vocab_size));
+  return ok_status();
+}
+
+Status LoadedEngine::bind_text() {
+  const ArtifactHeader& header = artifact_.header();
   chat_template_error_ = unsupported("the file has no tokenizer, so it cannot chat; give token ids");
   if (!header.text.has_tokenizer) return ok_status();
   TANDEM_TRY(artifact_.verify_segment(header.text.tokenizer.segment));
@@ -137,8 +160,10 @@ Status LoadedEngine::compare_checksums() {
   const size_t count = artifact_.header().segments.size();
   std::vector<Status> results(count);
   const std::vector<bool> multiplied = multiplied_segments(artifact_);
-  // Shards were verified before they were passed to the vendor's library, and their pages are no longer needed.
-  std::vector<bool> compared(count, false);
+  // Not those of other programs. Shards were verified before they were passed to the vendor's library, and their pages
+  // are no longer needed.
+  std::vector<bool> compared = used_segments(artifact_.header());
+  compared.flip();
   for (const Shard& shard : artifact_.header().shards) compared[shard.binary.segment] = true;
   pool_.run(static_cast<int64_t>(count), [&](int64_t i, int) {
     const auto segment = static_cast<size_t>(i);

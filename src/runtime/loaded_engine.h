@@ -24,7 +24,8 @@ class LoadedEngine final : public Engine {
   // Makes the program that runs a file's methods. The artifact and the pool outlive the program.
   using ProgramMaker = std::function<Result<std::unique_ptr<Program>>(const Artifact& artifact, ThreadPool& pool)>;
 
-  // With `make_program`, the methods run on that instead of on the back end that the file is for.
+  // With `make_program`, the methods run on that instead of on the back end that the file is for; of a file for several
+  // targets it gets the first program, or the one that `run_on` names.
   static Result<std::shared_ptr<LoadedEngine>> load(const std::filesystem::path& path, const EngineOptions& options,
                                                     const ProgramMaker& make_program = {});
   static Result<std::shared_ptr<LoadedEngine>> load(const FileRegion& region, const EngineOptions& options);
@@ -44,6 +45,8 @@ class LoadedEngine final : public Engine {
   Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt,
                                   std::string_view variables = {}) const override;
   std::span<const int32_t> eos_tokens() const override { return artifact_.header().text.eos_ids; }
+  std::string_view target() const override { return artifact_.header().target; }
+  std::string_view backend() const override { return artifact_.header().backend; }
 
   // A conversation as text and as tokens.
   struct ChatPrompt {
@@ -52,6 +55,7 @@ class LoadedEngine final : public Engine {
   };
   Result<ChatPrompt> chat_prompt(std::span<const Message> messages, bool add_generation_prompt,
                                  std::string_view variables, bool parse_special) const;
+  // With the program that runs.
   const Artifact& artifact() const { return artifact_; }
   Program& program() { return *program_; }
   ThreadPool& pool() { return pool_; }
@@ -65,7 +69,8 @@ class LoadedEngine final : public Engine {
       : options_(options), artifact_(std::move(artifact)), pool_(options.threads) {}
   static Result<std::shared_ptr<LoadedEngine>> load(Result<Artifact> artifact, const EngineOptions& options,
                                                     const ProgramMaker& make_program);
-  Status bind(const ProgramMaker& make_program);
+  Status bind_program(const ProgramMaker& make_program);
+  Status bind_text();
   Status compare_checksums();
   template <typename Call>
   auto with_tokenizer(Call&& call) const -> decltype(call());

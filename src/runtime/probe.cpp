@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "runtime/loaded_engine.h"
+#include "runtime/program_choice.h"
 
 namespace tandem {
 namespace {
@@ -51,10 +52,14 @@ Result<BackendProbe> probe_program(const Artifact& artifact, const EngineOptions
 Result<ProbeReport> probe_build(const EngineOptions& options) {
   ProbeReport report;
   for (const Backend* backend : backends()) {
+    if (!options.run_on.empty() && options.run_on != backend->name()) continue;
     TANDEM_ASSIGN(BackendProbe probe, probe_backend(*backend, nullptr, options));
     set_memory(probe, 0, 0, available_memory());
     report.usable = report.usable || probe.usable;
     report.backends.push_back(std::move(probe));
+  }
+  if (report.backends.empty()) {
+    return invalid_argument("this build has no back end \"{}\"; without a file, `run_on` names one", options.run_on);
   }
   return report;
 }
@@ -63,11 +68,15 @@ Result<ProbeReport> probe_file(Result<Artifact> artifact, const EngineOptions& o
   if (!artifact.ok()) return std::move(artifact).error();
   ProbeReport report;
   report.file = artifact->path();
-  auto probe = probe_program(*artifact, options);
-  TANDEM_TRY(artifact->check());
-  if (!probe.ok()) return with_context(std::move(probe).error(), "{}", report.file.string());
-  report.usable = probe->usable;
-  report.backends.push_back(std::move(probe).value());
+  const auto candidates = candidate_programs(artifact->header(), options.run_on);
+  if (!candidates.ok()) return with_context(candidates.error(), "{}", report.file.string());
+  for (const size_t index : *candidates) {
+    auto probe = probe_program(artifact->program(index), options);
+    TANDEM_TRY(artifact->check());
+    if (!probe.ok()) return with_context(std::move(probe).error(), "{}", report.file.string());
+    report.usable = report.usable || probe->usable;
+    report.backends.push_back(std::move(probe).value());
+  }
   return report;
 }
 

@@ -17,7 +17,7 @@ class Filler {
   ArtifactHeader header() {
     ArtifactHeader filled;
     auto& [producer, target, backend, model, segments, weights, vectors, methods, text, generation, recipe, metrics,
-           checkpoint, device, shards] = filled;
+           checkpoint, device, shards, more_programs] = filled;
     for (std::string* field : {&producer, &target, &backend, &recipe}) *field = word();
     checkpoint = number<uint64_t>();
     fill(model);
@@ -37,6 +37,8 @@ class Filler {
     for (Metric& metric : metrics) fill(metric);
     shards.resize(2);
     for (Shard& shard : shards) fill(shard);
+    more_programs.resize(2);
+    for (ProgramHeader& program : more_programs) fill(program);
     return filled;
   }
 
@@ -45,6 +47,21 @@ class Filler {
   template <typename T>
   T number() {
     return static_cast<T>(++count_);
+  }
+
+  void fill(ProgramHeader& program) {
+    auto& [target, backend, weights, vectors, methods, recipe, metrics, device, shards] = program;
+    for (std::string* field : {&target, &backend, &recipe}) *field = word();
+    weights.resize(1);
+    fill(weights[0]);
+    vectors.resize(1);
+    fill(vectors[0]);
+    methods = {graph()};
+    metrics.resize(1);
+    fill(metrics[0]);
+    fill(device);
+    shards.resize(1);
+    fill(shards[0]);
   }
 
   // Bytes inside one of the segments.
@@ -223,6 +240,8 @@ TEST(Artifact, EveryFieldComesBack) {
   ASSERT_EQ(decoded->methods.size(), 1u);
   EXPECT_EQ(decoded->methods[0].tensors, header.methods[0].tensors);
   EXPECT_EQ(decoded->methods[0].ops, header.methods[0].ops);
+  ASSERT_EQ(decoded->more_programs.size(), 2u);
+  EXPECT_EQ(decoded->more_programs[1].methods[0].ops, header.more_programs[1].methods[0].ops);
   EXPECT_TRUE(*decoded == header);
 }
 

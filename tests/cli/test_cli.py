@@ -1004,6 +1004,44 @@ class Targets(CliTest):
                                             "--answers", 0).stdout)
 
 
+class SeveralTargets(CliTest):
+    def test_one_file_for_two_targets(self):
+        both = self.folder / "both.tdm"
+        done = self.ok("compile", DEMO, "-o", both, "--target", "cpu,reference", "--recipe", "w8", "--context", 64)
+        self.assertRegex(done.stderr, r"(?m)^cpu: [\d.]+ MB$")
+        self.assertRegex(done.stderr, r"(?m)^reference: ([\d.]+ MB), \1 of it shared$")
+        info = json.loads(self.ok("inspect", both, "--json").stdout)
+        self.assertEqual([p["target"] for p in info["programs"]], ["cpu", "reference"])
+        self.assertEqual(info["target"], "cpu")
+        self.assertEqual(info["programs"][1]["bytes"], info["programs"][1]["shared_bytes"])
+        text = self.ok("inspect", both).stdout
+        self.assertIn("for cpu, reference", text)
+        self.assertIn("// for reference", self.ok("inspect", both, "--dump-ir").stdout)
+        self.assertEqual(len(json.loads(self.ok("probe", both, "--json").stdout)["backends"]), 2)
+        for name in ("cpu", "reference"):
+            alone = self.folder / f"{name}.tdm"
+            self.ok("compile", DEMO, "-o", alone, "--target", name, "--recipe", "w8", "--context", 64, "-q")
+            arguments = ("-p", "Hi", "--greedy", "-n", 6, "--json")
+            here = json.loads(self.ok("run", both, "--on", name, *arguments).stdout)
+            self.assertEqual(here["tokens"], json.loads(self.ok("run", alone, *arguments).stdout)["tokens"])
+            bench = self.ok("bench", both, "--on", name, "--prompt", 4, "--tokens", 2, "--repeats", 1, "--json")
+            self.assertEqual(json.loads(bench.stdout)["isa"] == "reference", name == "reference")
+            arguments = ("--text", DEMO / "config.json", "--window", 8, "--limit", 1, "--answers", 0)
+            self.assertEqual(self.ok("eval", both, "--on", name, *arguments).stdout,
+                             self.ok("eval", alone, *arguments).stdout)
+            for file in (both, alone):
+                self.ok("logits", file, "--tokens", "1,2,3", "-o", file.with_suffix(".npy"), *(
+                    ("--on", name) if file == both else ()))
+            self.assertEqual(both.with_suffix(".npy").read_bytes(), alone.with_suffix(".npy").read_bytes())
+
+    def test_errors(self):
+        both = self.folder / "refused.tdm"
+        for targets, says in [("cpu,abacus", "abacus"), ("cpu,cpu", "twice"), ("cpu,", "unknown")]:
+            self.assert_one_error(tandem("compile", DEMO, "-o", both, "--target", targets), says)
+        self.assert_one_error(tandem("run", self.demo, "-p", "x", "--on", "sm8750"), "the file is for cpu")
+        self.assert_one_error(tandem("eval", DEMO, "--on", "cpu", "--text", DEMO / "config.json"), "--on")
+
+
 def qnn_libraries():
     """The folder of Qualcomm's libraries: TANDEM_QNN_LIBS, or where `make qnn` puts them; None if there are none."""
     given = os.environ.get("TANDEM_QNN_LIBS")

@@ -28,7 +28,8 @@ std::atomic<int> process_arch = 0;
 Status check(const DeviceOptions& options) {
   if (options.soc_model == 0) {
     // Without a config the x86 library silently compiles for V68.
-    if (is_emulator()) return invalid_argument("the QNN emulator needs to be told which SoC to be; give its number");
+    if (!options.is_on_chip)
+      return invalid_argument("the QNN emulator needs to be told which SoC to be; give its number");
     return {};
   }
   bool known = false;

@@ -49,7 +49,8 @@ struct DeviceOptions {
   uint32_t soc_model = 0;  // Qualcomm's number, such as 69 for SM8750. 0: the chip that this runs on; not on x86.
   int arch = 0;            // Hexagon architecture, such as 79.
   int vtcm_mb = 8;
-  bool signed_pd = false;  // Run in a signed process on the DSP; devices only.
+  bool signed_pd = false;            // Run in a signed process on the DSP; devices only.
+  bool is_on_chip = !is_emulator();  // Whether there is a chip that this runs on. Tests have fake ones.
 };
 
 // The library validates ops for the device created last, whichever device is asked for. So a process has devices of one

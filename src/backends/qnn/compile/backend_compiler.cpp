@@ -56,6 +56,8 @@ class QnnCompiler final : public BackendCompiler {
     return parsed.ok() ? ok_status() : Status(std::move(parsed).error());
   }
 
+  ObeyedOptions obeyed_options() const override { return {.rescore = true, .encodings = true}; }
+
   int64_t longest_default_prefill() const override { return kLongestDefaultPrefill; }
 
   std::vector<ExtraOutput> extra_outputs(const BackendOptions& options) const override {

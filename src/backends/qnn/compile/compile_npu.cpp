@@ -49,9 +49,13 @@ class NpuCompiler {
     const qnn::LogScope scope(job_.options().log);
     TANDEM_TRY(plan());
     TANDEM_ASSIGN(const std::string work_key, key());
-    TANDEM_ASSIGN(WorkFolder work, WorkFolder::open(job_.output(), work_key));
+    TANDEM_ASSIGN(WorkFolder work, job_.open_work_folder(work_key));
     if (Status status = work_in(work); !status.ok()) return work.give_up(std::move(status).error());
-    work.remove();
+    stages_.begin("file");
+    report_progress("writing the file");
+    ArtifactHeader header = finished_header(work);
+    TANDEM_TRY(job_.finish(std::move(header), std::move(segments_), std::move(work)));
+    stages_.end();
     return ok_status();
   }
 
@@ -73,9 +77,6 @@ class NpuCompiler {
     stages_.begin("shards");
     TANDEM_TRY(finish_shards(work));
     if (npu_.estimate) TANDEM_TRY(finish_estimates(work));
-    stages_.begin("file");
-    TANDEM_TRY(write_file(work));
-    stages_.end();
     return ok_status();
   }
 
@@ -342,8 +343,8 @@ class NpuCompiler {
     return check_header(make_header(), segments);
   }
 
-  Status write_file(const WorkFolder& work) {
-    report_progress("writing the file");
+  // With the shards as they became; adds their segments.
+  ArtifactHeader finished_header(const WorkFolder& work) {
     ArtifactHeader header = make_header();
     for (size_t i = 0; i < shards_.size(); ++i) {
       const ShardResult& result = results_[i];
@@ -364,7 +365,7 @@ class NpuCompiler {
       std::ranges::move(job_.report().estimates->metrics(), std::back_inserter(header.metrics));
     job_.report().sqnr_db = report_.sqnr_db();
     job_.report().one_weight_set = shares_weights() || job_.shapes().size() == 1;
-    return write_artifact(job_.output(), std::move(header), segments_, job_.write_options(work.folder()));
+    return header;
   }
 
   CompileJob& job_;

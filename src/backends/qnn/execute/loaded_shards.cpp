@@ -118,6 +118,7 @@ Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const
     options.vtcm_mb = compiled.vtcm_mb;
   } else {
     options.signed_pd = program.signed_pd;
+    options.is_on_chip = true;
   }
   std::erase_if(*entries, [](const Entry& entry) { return entry.device.expired(); });
   for (const Entry& entry : *entries) {

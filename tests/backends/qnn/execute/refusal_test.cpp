@@ -1,6 +1,7 @@
 // Problems with a file, a library or a machine are detected before a binary is passed to the library, and reported.
 #include <gtest/gtest.h>
 
+#include "backends/interface/probe.h"
 #include "backends/qnn/execute/preflight.h"
 #include "backends/qnn/execute/program.h"
 #include "backends/qnn/execute/tiny_model.h"
