@@ -70,7 +70,7 @@ fi
 
 # What runs models starts no process (docs/architecture.md): an app may not be allowed to, and does not expect it. The
 # compiler half may.
-compiler_half='^src/(cli|compiler|eval|models|quant|reference|weights|checkpoint|library|backends/qnn/(compile|lower|worker))/'
+compiler_half='^src/(cli|compiler|deploy|eval|models|quant|reference|weights|checkpoint|library|backends/qnn/(compile|lower|worker))/'
 # shellcheck disable=SC2046
 if grep -nP '\b(v?fork|posix_spawnp?|popen|system(?=\((?!\)))|exec(l|le|lp|v|ve|vp|vpe))\(|<spawn\.h>' \
   $(grep -vE "$compiler_half" <<< "$library_sources") | grep -vE '^\S+:[0-9]+:\s*//'; then
@@ -82,7 +82,7 @@ fi
 backends=$(sed -n 's/^set(TANDEM_BACKENDS_IN_SOURCES \(.*\))$/\1/p' src/backends/backends.cmake | tr ' ' '|')
 [[ -n $backends ]] || complain "src/backends/backends.cmake has no list of back ends"
 if grep -rnE "#include \"backends/($backends)/|\"($backends)\"|\b($backends)::" --include='*.h' --include='*.cpp' \
-  include src/base src/ir src/artifact src/runtime src/compiler src/eval src/cli src/reference src/weight_layout \
+  include src/base src/ir src/artifact src/runtime src/compiler src/deploy src/eval src/cli src/reference src/weight_layout \
   src/backends/interface src/backends/registry | grep -vE '//.*"'; then
   complain "only a back end's own folder names it; ask the registry (src/backends/registry, compiler/backend_compiler.h)"
 fi

@@ -27,6 +27,7 @@ void add_commands(CLI::App& app) {
   add_tokenize_command(app);
   add_template_command(app);
   add_eval_command(app);
+  add_deploy_command(app);
   add_targets_command(app);
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     // An empty text can be tokenized, and an empty system message means none; the rest have their own message.
