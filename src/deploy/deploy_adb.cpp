@@ -199,7 +199,8 @@ Status check_device(const DeviceProperties& device, const DeployPlan& plan, std:
   }
   std::string soc = device.soc;
   for (char& c : soc) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  if (plan.needs_chip && !soc.empty() && !soc.starts_with(plan.manifest.target)) {
+  const auto is_target = [&](const std::string& target) { return soc.starts_with(target); };
+  if (plan.needs_chip && !soc.empty() && std::ranges::none_of(plan.targets, is_target)) {
     warnings.push_back(str_format("the device says that it is a {}, and the file is for {}",
                                   printable_message(device.soc), plan.manifest.target));
   }

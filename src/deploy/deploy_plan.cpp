@@ -23,6 +23,13 @@ constexpr std::string_view kAndroidLibraries[] = {
     "libc.so",      "libm.so",      "libdl.so",     "liblog.so",          "libz.so",      "libandroid.so", "libEGL.so",
     "libGLESv2.so", "libGLESv3.so", "libvulkan.so", "libnativewindow.so", "libcdsprpc.so"};
 
+// What a compiled file has for one of its targets.
+struct TargetProgram {
+  ArtifactHeader header;
+  const BackendCompiler* compiler = nullptr;
+  DeviceNeeds needs;
+};
+
 class Planner {
  public:
   explicit Planner(const DeployOptions& options) : options_(options) {}
@@ -59,19 +66,25 @@ class Planner {
       TANDEM_TRY(artifact.verify_segment(i));
       artifact.release_segment(i);
     }
-    header_ = artifact.header();
-    plan_.context = header_.methods.front().context;
-    const auto compilers = backend_compilers();
-    const auto found = std::ranges::find(compilers, header_.backend, &BackendCompiler::name);
-    if (found == compilers.end()) {
-      return unsupported("{} is for the back end {}, which this build of tandem does not have", options_.file.string(),
-                         header_.backend);
-    }
-    compiler_ = *found;
+    plan_.context = artifact.header().methods.front().context;
+    TANDEM_TRY(add_program(artifact.header()));
     TANDEM_ASSIGN(FileContent content, FileContent::map(options_.file));
     plan_.manifest.model = options_.file.filename().string();
     add(plan_.manifest.model, "model", "", std::move(content));
     return artifact.check();
+  }
+
+  // What a file has for one target.
+  Status add_program(const ArtifactHeader& header) {
+    const auto compilers = backend_compilers();
+    const auto found = std::ranges::find(compilers, header.backend, &BackendCompiler::name);
+    if (found == compilers.end()) {
+      return unsupported("{} is for the back end {}, which this build of tandem does not have", options_.file.string(),
+                         header.backend);
+    }
+    TANDEM_ASSIGN(DeviceNeeds needs, (*found)->device_needs(header));
+    programs_.push_back({header, *found, std::move(needs)});
+    return ok_status();
   }
 
   // Empty if none is given and none was built.
@@ -112,48 +125,78 @@ class Planner {
   }
 
   // An option that a file has no use for is refused.
-  Status check_packages(const DeviceNeeds& needs) const {
+  Status check_packages() const {
     for (const auto& [name, path] : options_.packages) {
-      if (name == needs.option) continue;
+      if (std::ranges::any_of(programs_, [&](const TargetProgram& p) { return p.needs.option == name; })) continue;
       return invalid_argument("{} is for {} and needs no files of a vendor; leave out `{}`", options_.file.string(),
-                              header_.target, name);
+                              plan_.manifest.target, name);
     }
     return ok_status();
   }
 
   Status add_vendor_files() {
-    TANDEM_ASSIGN(const DeviceNeeds needs, compiler_->device_needs(header_));
-    TANDEM_TRY(check_packages(needs));
-    environment_ = needs.environment;
-    plan_.needs_chip = !needs.files.empty();
-    if (needs.files.empty()) return ok_status();
-    std::vector<std::string> names;
-    for (const DeviceFile& file : needs.files) names.push_back(file.name);
+    std::vector<std::string> backends;
+    for (const TargetProgram& program : programs_) {
+      plan_.targets.push_back(program.header.target);
+      if (std::ranges::find(backends, program.header.backend) == backends.end()) {
+        backends.push_back(program.header.backend);
+      }
+    }
+    plan_.manifest.target = str_join(plan_.targets, ",");
+    plan_.manifest.backend = str_join(backends, ",");
+    plan_.needs_chip = std::ranges::none_of(programs_, [](const TargetProgram& p) { return p.needs.files.empty(); });
+    TANDEM_TRY(check_packages());
+    for (const TargetProgram& program : programs_) {
+      if (!program.needs.files.empty()) TANDEM_TRY(add_files_of(program));
+    }
+    return ok_status();
+  }
+
+  Status add_files_of(const TargetProgram& program) {
+    const DeviceNeeds& needs = program.needs;
     const auto given = options_.packages.find(needs.option);
     if (given == options_.packages.end()) {
+      std::vector<std::string> names;
+      for (const DeviceFile& file : needs.files) names.push_back(file.name);
       return invalid_argument("{} is for {} and needs {} on the device; give them with `{}`: {}",
-                              options_.file.string(), header_.target, str_join(names, ", "), needs.option,
+                              options_.file.string(), program.header.target, str_join(names, ", "), needs.option,
                               needs.remedy);
     }
     TANDEM_ASSIGN(const VendorPackage package, VendorPackage::open(given->second));
     std::vector<DeviceFileContent> contents;
     for (const DeviceFile& file : needs.files) {
-      auto found = package.read(file);
-      if (!found.ok()) {
-        Error error = std::move(found).error();
-        error.message += "; " + needs.remedy;
-        return error;
-      }
-      TANDEM_TRY(check_system(*found, file));
-      contents.push_back({file.name, found->content.bytes()});
-      add(file.name, "vendor", file.processor == DeviceProcessor::kArm64 ? "arm64" : "hexagon",
-          std::move(found->content));
+      TANDEM_ASSIGN(const FileContent* const content, add_vendor_file(package, file, needs.remedy));
+      contents.push_back({file.name, content->bytes()});
     }
-    TANDEM_ASSIGN(const DeviceVersions versions, compiler_->check_device_files(header_, contents));
+    TANDEM_ASSIGN(const DeviceVersions versions, program.compiler->check_device_files(program.header, contents));
     plan_.manifest.library_found = versions.found;
     plan_.manifest.library_needed = versions.needed;
     for (const std::string& warning : versions.warnings) warn(warning);
+    for (const auto& variable : needs.environment) {
+      if (std::ranges::find(environment_, variable) == environment_.end()) environment_.push_back(variable);
+    }
     return add_needed(package, needs.files.front().folders);
+  }
+
+  // Its content in the plan, where it may be for an earlier target already.
+  Result<const FileContent*> add_vendor_file(const VendorPackage& package, const DeviceFile& file,
+                                             const std::string& remedy) {
+    const auto has_name = [&](const PlannedFile& planned) {
+      return planned.entry.kind == "vendor" && planned.entry.name == file.name;
+    };
+    if (const auto found = std::ranges::find_if(plan_.files, has_name); found != plan_.files.end()) {
+      return &found->content;
+    }
+    auto found = package.read(file);
+    if (!found.ok()) {
+      Error error = std::move(found).error();
+      error.message += "; " + remedy;
+      return error;
+    }
+    TANDEM_TRY(check_system(*found, file));
+    add(file.name, "vendor", file.processor == DeviceProcessor::kArm64 ? "arm64" : "hexagon",
+        std::move(found->content));
+    return &plan_.files.back().content;
   }
 
   // Libraries for Android and for other Linux systems have the same names and cannot replace each other.
@@ -174,13 +217,12 @@ class Planner {
 
   // What the libraries need in turn: from the package if it is there.
   Status add_needed(const VendorPackage& package, const std::vector<std::string>& folders) {
-    std::set<std::string> seen;
-    for (const PlannedFile& file : plan_.files) seen.insert(file.entry.name);
+    for (const PlannedFile& file : plan_.files) seen_.insert(file.entry.name);
     for (size_t i = 0; i < needed_.size(); ++i) {  // It grows.
       const std::string user = needed_[i].first;
       for (const std::string& name : std::vector<std::string>(needed_[i].second.needed)) {
         if (std::ranges::find(kAndroidLibraries, name) != std::end(kAndroidLibraries)) continue;
-        if (!is_plain_name(name) || !seen.insert(name).second) continue;
+        if (!is_plain_name(name) || !seen_.insert(name).second) continue;
         const DeviceFile file{.name = name, .processor = DeviceProcessor::kArm64, .folders = folders};
         TANDEM_ASSIGN(const bool has, package.has(file));
         if (has) {
@@ -221,8 +263,6 @@ class Planner {
 
   void describe() {
     Manifest& manifest = plan_.manifest;
-    manifest.target = header_.target;
-    manifest.backend = header_.backend;
     manifest.folder = options_.remote_folder;
     for (const auto& [name, pattern] : environment_) {
       std::string value = pattern;
@@ -235,10 +275,10 @@ class Planner {
 
   const DeployOptions& options_;
   DeployPlan plan_;
-  ArtifactHeader header_;
-  const BackendCompiler* compiler_ = nullptr;
+  std::vector<TargetProgram> programs_;
   std::vector<std::pair<std::string, std::string>> environment_;
   std::vector<std::pair<std::string, ElfInfo>> needed_;  // Who needs what.
+  std::set<std::string> seen_;                           // Libraries that are there, or known to be missing.
   std::string system_from_;
 };
 

@@ -40,7 +40,8 @@ struct DeployPlan {
   Manifest manifest;
   std::string program;  // The name of the program that runs files; "" if there is none.
   DeviceSystem system = DeviceSystem::kUnknown;
-  bool needs_chip = false;  // It runs on the chip of its target only.
+  std::vector<std::string> targets;
+  bool needs_chip = false;  // It runs on the chips of its targets only.
   int64_t context = 0;      // Tokens that it can hold.
 };
 

@@ -77,7 +77,8 @@ TEST(Adb, DevicesThatCannotRunIt) {
   const DeviceProperties phone{
       .is_android = true, .api_level = 34, .abis = "arm64-v8a", .soc = "SM8750P", .model = "x", .machine = "aarch64"};
   DeployPlan plan;
-  plan.manifest.target = "sm8750";
+  plan.targets = {"sm8650", "sm8750"};
+  plan.manifest.target = "sm8650,sm8750";
   plan.needs_chip = true;
   plan.system = DeviceSystem::kAndroid;
   std::vector<std::string> warnings;
@@ -85,10 +86,10 @@ TEST(Adb, DevicesThatCannotRunIt) {
   EXPECT_TRUE(warnings.empty());
 
   DeviceProperties device = phone;
-  device.soc = "SM8650";
+  device.soc = "SM8550";
   EXPECT_TRUE(check_device(device, plan, warnings).ok());
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("SM8650"), std::string::npos);
+  EXPECT_NE(warnings[0].find("SM8550"), std::string::npos);
   device = phone;
   device.api_level = 24;
   expect_says(check_device(device, plan, warnings), "API level 24");
