@@ -89,7 +89,7 @@ fi
 backends=$(sed -n 's/^set(TANDEM_BACKENDS_IN_SOURCES \(.*\))$/\1/p' src/backends/backends.cmake | tr ' ' '|')
 [[ -n $backends ]] || complain "src/backends/backends.cmake has no list of back ends"
 if grep -rnE "#include \"backends/($backends)/|\"($backends)\"|\b($backends)::" --include='*.h' --include='*.cpp' \
-  include src/base src/ir src/artifact src/runtime src/compiler src/eval src/cli src/reference src/weight_layout \
+  include src/base src/ir src/artifact src/runtime src/compiler src/deploy src/eval src/cli src/reference src/weight_layout \
   src/backends/interface src/backends/registry | grep -vE '//.*"'; then
   complain "only a back end's own folder names it; ask the registry (src/backends/registry, compiler/backend_compiler.h)"
 fi

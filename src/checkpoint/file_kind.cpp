@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "archive/zip_reader.h"
 #include "base/error.h"
-#include "checkpoint/torch/zip_reader.h"
 
 namespace tandem {
 namespace {

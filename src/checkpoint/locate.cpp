@@ -4,6 +4,7 @@
 #include <system_error>
 #include <vector>
 
+#include "archive/zip_reader.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/file_status.h"
@@ -11,7 +12,6 @@
 #include "base/mapped_file.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/hub/safetensors.h"
-#include "checkpoint/torch/zip_reader.h"
 
 namespace tandem {
 namespace {

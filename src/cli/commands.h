@@ -29,6 +29,7 @@ inline void ok_or_fail(const Status& status) {
 }
 
 void add_compile_command(CLI::App& app);
+void add_deploy_command(CLI::App& app);
 void add_run_command(CLI::App& app);
 void add_chat_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);

@@ -11,11 +11,12 @@ struct FlagName {
   std::string_view flag;
 };
 
-// Fields of include/tandem/engine.h and compile.h, and those that src/eval needs. Flags of back ends' options have the
-// options' names.
-// tests/cli/test_flag_names.py looks for fields that are missing here, and for flags that no command has.
+// Fields of include/tandem/engine.h and compile.h, and those that src/eval and src/deploy need. Flags of back ends'
+// options have the options' names. tests/cli/test_flag_names.py looks for fields that are missing here, and for flags
+// that no command has.
 constexpr FlagName kFlagNames[] = {
     {"activations", "--activations"},
+    {"adb", "--adb"},
     {"calibration.export_encodings", "--export-encodings"},
     {"calibration.file", "--calib"},
     {"calibration.import_encodings", "--encodings"},
@@ -37,11 +38,14 @@ constexpr FlagName kFlagNames[] = {
     {"prefill", "--prefill"},
     {"prompt", "--prompt"},
     {"recipe", "--recipe"},
+    {"remote_dir", "--remote-dir"},
     {"rescore", "--rescore"},
     {"run_on", "--on"},
+    {"runtime", "--runtime"},
     {"target", "--target"},
     {"text", "--text"},
     {"threads", "--threads"},
+    {"to", "--to"},
     {"window", "--window"},
 };
 

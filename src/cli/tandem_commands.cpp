@@ -23,6 +23,7 @@ void add_program_commands(CLI::App& app) {
   add_tokenize_command(app);
   add_template_command(app);
   add_eval_command(app);
+  add_deploy_command(app);
   add_targets_command(app);
 }
 

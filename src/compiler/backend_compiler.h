@@ -14,12 +14,14 @@
 #include "backends/interface/options.h"
 #include "base/json.h"
 #include "compiler/compile.h"
+#include "compiler/device_files.h"
 #include "compiler/targets.h"
 #include "models/model_plan.h"
 
 namespace tandem {
 
 class CompileJob;
+struct ArtifactHeader;
 
 // What `tandem targets` shows for a target in addition to its row; empty where there is nothing.
 struct TargetDetails {
@@ -81,6 +83,16 @@ class BackendCompiler {
                                 std::vector<std::string>& notes) const = 0;
   // Selects the passes, plans and writes the file.
   virtual Status compile(CompileJob& job) const = 0;
+
+  // The vendor's files that a device needs beside a compiled file of this back end.
+  virtual Result<DeviceNeeds> device_needs(const ArtifactHeader&) const { return DeviceNeeds{}; }
+  // Refuses files that do not belong together, or that are older than the compiled file needs. They are of the right
+  // processors already.
+  virtual Result<DeviceVersions> check_device_files(const ArtifactHeader&, std::span<const DeviceFileContent>) const {
+    return DeviceVersions{};
+  }
+  // The options that say where they come from.
+  virtual std::span<const OptionSpec> deploy_options() const { return {}; }
 };
 
 // The compilers in this build, in the order of the CMake option TANDEM_BACKENDS; generated (backends/backends.cmake).

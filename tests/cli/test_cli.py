@@ -23,7 +23,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2]
 DEMO = SOURCE / "models" / "demo"
 GOLDEN = SOURCE / "tests" / "data" / "golden"
-COMMANDS = ["compile", "run", "chat", "inspect", "probe", "bench", "logits", "tokenize", "template", "eval", "targets"]
+COMMANDS = ["compile", "run", "chat", "inspect", "probe", "bench", "logits", "tokenize", "template", "eval",
+            "deploy", "targets"]
 PROMPT = "Tell me a story about a fox named Leo."
 # A sanitizer makes everything slower; nothing here should take this long in any build.
 TIMEOUT = 300

@@ -17,6 +17,8 @@ class ZipWriter {
     std::string data;
     uint16_t flags = 0;
     uint16_t method = 0;
+    size_t size = 0;  // Unpacked, where the data are compressed.
+    uint32_t crc = 0;
   };
   std::vector<Member> members;
   bool zip64 = false;
@@ -27,6 +29,7 @@ class ZipWriter {
     for (const Member& m : members) {
       const auto offset = static_cast<uint32_t>(file.size());
       const auto size = static_cast<uint32_t>(m.data.size());
+      const auto unpacked = m.method == 0 ? size : static_cast<uint32_t>(m.size);
       // torch pads the data to 64 bytes with an extra field.
       std::string extra = "FB";
       const size_t begin = file.size() + 30 + m.name.size() + 4;
@@ -35,9 +38,9 @@ class ZipWriter {
       extra.append(padding, 'Z');
       u32(file, 0x04034b50);
       for (const size_t v : {size_t{20}, size_t{m.flags}, size_t{m.method}, size_t{0}, size_t{0}}) u16(file, v);
-      u32(file, 0);
+      u32(file, m.crc);
       u32(file, size);
-      u32(file, size);
+      u32(file, unpacked);
       u16(file, m.name.size());
       u16(file, extra.size());
       file += m.name + extra + m.data;
@@ -46,15 +49,15 @@ class ZipWriter {
       if (zip64) {
         u16(wide, 1);
         u16(wide, 24);
-        for (const uint64_t v : {uint64_t{size}, uint64_t{size}, uint64_t{offset}}) u64(wide, v);
+        for (const uint64_t v : {uint64_t{unpacked}, uint64_t{size}, uint64_t{offset}}) u64(wide, v);
       }
       u32(directory, 0x02014b50);
       for (const size_t v : {size_t{20}, size_t{20}, size_t{m.flags}, size_t{m.method}, size_t{0}, size_t{0}}) {
         u16(directory, v);
       }
-      u32(directory, 0);
+      u32(directory, m.crc);
       u32(directory, zip64 ? 0xffffffffu : size);
-      u32(directory, zip64 ? 0xffffffffu : size);
+      u32(directory, zip64 ? 0xffffffffu : unpacked);
       u16(directory, m.name.size());
       u16(directory, wide.size());
       for (int i = 0; i < 3; ++i) u16(directory, 0);

@@ -6,10 +6,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "checkpoint/byte_reader.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/hub/safetensors.h"
 

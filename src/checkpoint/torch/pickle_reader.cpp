@@ -4,8 +4,8 @@
 #include <bit>
 #include <unordered_map>
 
+#include "base/byte_reader.h"
 #include "base/error.h"
-#include "checkpoint/byte_reader.h"
 #include "checkpoint/hub/safetensors.h"
 #include "checkpoint/torch/pickle_opcodes.h"
 

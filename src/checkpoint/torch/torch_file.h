@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "archive/zip_reader.h"
 #include "base/dtype.h"
 #include "base/mapped_file.h"
 #include "checkpoint/torch/pickle_reader.h"
-#include "checkpoint/torch/zip_reader.h"
 #include "tandem/status.h"
 
 namespace tandem {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/qnn/compile/compile_npu.h"
+#include "backends/qnn/compile/device_libraries.h"
 #include "backends/qnn/compile/npu_options.h"
 #include "backends/qnn/compile/npu_rules.h"
 #include "backends/qnn/compile/npu_targets.h"
@@ -75,6 +76,13 @@ class QnnCompiler final : public BackendCompiler {
     TANDEM_ASSIGN(const NpuOptions npu, parse_npu_options(own_options(this->options(), job.options().backend)));
     return compile_for_npu(job, npu);
   }
+
+  Result<DeviceNeeds> device_needs(const ArtifactHeader& header) const override { return libraries_needed(header); }
+  Result<DeviceVersions> check_device_files(const ArtifactHeader& header,
+                                            std::span<const DeviceFileContent> files) const override {
+    return check_libraries(header, files);
+  }
+  std::span<const OptionSpec> deploy_options() const override { return library_source_options(); }
 };
 
 }  // namespace

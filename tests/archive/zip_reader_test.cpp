@@ -1,13 +1,17 @@
-#include "checkpoint/torch/zip_reader.h"
+#include "archive/zip_reader.h"
 
-#include "checkpoint/support.h"
+#include <gtest/gtest.h>
+
 #include "support/torch_writer.h"
 
 namespace tandem {
 namespace zip_reader_test {
 
-using test::as_bytes;
 using test::ZipWriter;
+
+std::span<const uint8_t> as_bytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
 void expect_error(const std::string& file, ErrorCode code, std::string_view says) {
   const auto members = read_zip(as_bytes(file), "f.pth");

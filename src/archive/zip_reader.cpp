@@ -1,12 +1,14 @@
-#include "checkpoint/torch/zip_reader.h"
+#include "archive/zip_reader.h"
+
+#include <zlib.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "checkpoint/byte_reader.h"
-#include "checkpoint/hub/safetensors.h"
+#include "base/printable.h"
 
 namespace tandem {
 namespace {
@@ -22,6 +24,12 @@ constexpr uint64_t kMaxComment = 65535;
 constexpr uint64_t kMaxMembers = 1'000'000;  // The largest checkpoints have a few thousand.
 constexpr uint16_t kZip64Extra = 1;
 constexpr uint16_t kEncrypted = 1;
+constexpr uint16_t kStored = 0;
+constexpr uint16_t kDeflated = 8;
+constexpr uint64_t kMaxDeflateRatio = 1032;  // What the format can reach.
+constexpr size_t kLongestName = 200;
+
+std::string readable(std::string_view name) { return shortened(printable(name), kLongestName); }
 
 struct Directory {
   uint64_t members = 0;
@@ -82,6 +90,7 @@ struct Member {
   std::string_view name;
   uint16_t flags = 0;
   uint16_t method = 0;
+  uint32_t crc = 0;
   uint64_t stored_size = 0;
   uint64_t size = 0;
   uint64_t header = 0;
@@ -111,7 +120,8 @@ Result<Member> read_central_header(ByteReader& reader, std::string_view what) {
   reader.skip(2 + 2);
   member.flags = reader.u16();
   member.method = reader.u16();
-  reader.skip(2 + 2 + 4);
+  reader.skip(2 + 2);
+  member.crc = reader.u32();
   member.stored_size = reader.u32();
   member.size = reader.u32();
   const uint16_t name_size = reader.u16(), extra_size = reader.u16(), comment_size = reader.u16();
@@ -124,22 +134,16 @@ Result<Member> read_central_header(ByteReader& reader, std::string_view what) {
     return corrupt("{}: the directory of this zip archive is damaged; download the file again", what);
   }
   if (!read_zip64_extra(extra, member)) {
-    return corrupt("{}: zip member \"{}\" lacks its 64-bit sizes", what, printable_name(member.name));
+    return corrupt("{}: zip member \"{}\" lacks its 64-bit sizes", what, readable(member.name));
   }
   return member;
 }
 
 Result<std::span<const uint8_t>> find_data(std::span<const uint8_t> file, const Member& member, uint64_t data_end,
                                            std::string_view what) {
-  const auto name = [&] { return printable_name(member.name); };
+  const auto name = [&] { return readable(member.name); };
   if ((member.flags & kEncrypted) != 0) return unsupported("{}: zip member \"{}\" is encrypted", what, name());
-  if (member.method != 0) {
-    return unsupported(
-        "{}: zip member \"{}\" is compressed (method {}); torch.save() writes members uncompressed, so "
-        "save the file again with it",
-        what, name(), member.method);
-  }
-  if (member.stored_size != member.size) {
+  if (member.method == kStored && member.stored_size != member.size) {
     return corrupt("{}: zip member \"{}\" is not compressed, but has two sizes ({} and {})", what, name(),
                    member.stored_size, member.size);
   }
@@ -152,17 +156,46 @@ Result<std::span<const uint8_t>> find_data(std::span<const uint8_t> file, const 
   if (!reader.ok() || signature != kLocalHeader || own_name != member.name) {
     return corrupt("{}: zip member \"{}\" is not where the directory says", what, name());
   }
-  if (!range_inside(reader.position(), member.size, data_end)) {
-    return corrupt("{}: zip member \"{}\" ({} bytes) extends past the end of the archive", what, name(), member.size);
+  if (!range_inside(reader.position(), member.stored_size, data_end)) {
+    return corrupt("{}: zip member \"{}\" ({} bytes) extends past the end of the archive", what, name(),
+                   member.stored_size);
   }
-  return file.subspan(reader.position(), member.size);
+  return file.subspan(reader.position(), member.stored_size);
+}
+
+struct RawInflater {
+  z_stream stream{};
+  bool ready = false;
+
+  RawInflater() { ready = inflateInit2(&stream, -MAX_WBITS) == Z_OK; }  // Negative: without zlib's header.
+  RawInflater(const RawInflater&) = delete;
+  RawInflater& operator=(const RawInflater&) = delete;
+  ~RawInflater() {
+    if (ready) inflateEnd(&stream);
+  }
+};
+
+// Exactly `size` bytes, or nothing.
+std::optional<std::vector<uint8_t>> inflate_exactly(std::span<const uint8_t> packed, uint64_t size) {
+  RawInflater inflater;
+  if (!inflater.ready || packed.size() > UINT32_MAX || size >= UINT32_MAX) return std::nullopt;
+  // One byte more than there should be: a member that goes on is not what it says.
+  std::vector<uint8_t> out(size + 1);
+  z_stream& stream = inflater.stream;
+  stream.next_in = const_cast<Bytef*>(packed.data());  // zlib only reads it.
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = out.data();
+  stream.avail_out = static_cast<uInt>(out.size());
+  if (inflate(&stream, Z_FINISH) != Z_STREAM_END || stream.total_out != size) return std::nullopt;
+  out.resize(size);
+  return out;
 }
 
 }  // namespace
 
 bool looks_like_zip(std::span<const uint8_t> file) { return ByteReader(file).u32() == kLocalHeader; }
 
-Result<ZipMembers> read_zip(std::span<const uint8_t> file, std::string_view what) {
+Result<ZipEntries> read_zip_entries(std::span<const uint8_t> file, std::string_view what) {
   TANDEM_ASSIGN(const Directory directory, read_end(file, what));
   if (!range_inside(directory.offset, directory.size, file.size())) {
     return corrupt("{}: the directory of this zip archive extends past the end of the file", what);
@@ -170,16 +203,55 @@ Result<ZipMembers> read_zip(std::span<const uint8_t> file, std::string_view what
   if (directory.members > kMaxMembers) {
     return corrupt("{}: a zip archive of {} members is more than any checkpoint has", what, directory.members);
   }
-  ZipMembers members;
+  ZipEntries entries;
   ByteReader reader(file.subspan(directory.offset, directory.size));
   for (uint64_t i = 0; i < directory.members; ++i) {
     TANDEM_ASSIGN(const Member member, read_central_header(reader, what));
     TANDEM_ASSIGN(const auto data, find_data(file, member, directory.offset, what));
-    if (!members.emplace(std::string(member.name), data).second) {
-      return corrupt("{}: zip member \"{}\" is there twice", what, printable_name(member.name));
+    const ZipEntry entry{.method = member.method, .crc = member.crc, .size = member.size, .stored = data};
+    if (!entries.emplace(std::string(member.name), entry).second) {
+      return corrupt("{}: zip member \"{}\" is there twice", what, readable(member.name));
     }
   }
+  return entries;
+}
+
+Result<ZipMembers> read_zip(std::span<const uint8_t> file, std::string_view what) {
+  TANDEM_ASSIGN(const ZipEntries entries, read_zip_entries(file, what));
+  ZipMembers members;
+  for (const auto& [name, entry] : entries) {
+    if (entry.method != kStored) {
+      return unsupported(
+          "{}: zip member \"{}\" is compressed (method {}); torch.save() writes members uncompressed, so "
+          "save the file again with it",
+          what, readable(name), entry.method);
+    }
+    members.emplace(name, entry.stored);
+  }
   return members;
+}
+
+Result<std::vector<uint8_t>> unpack(const ZipEntry& entry, std::string_view name, std::string_view what,
+                                    uint64_t limit) {
+  if (entry.size > limit) {
+    return corrupt("{}: zip member \"{}\" unpacks to {} bytes, and {} are the limit", what, readable(name), entry.size,
+                   limit);
+  }
+  std::optional<std::vector<uint8_t>> bytes;
+  if (entry.method == kStored) {
+    bytes.emplace(entry.stored.begin(), entry.stored.end());
+  } else if (entry.method == kDeflated) {
+    // Before memory is taken for what the header promises.
+    const bool is_possible = entry.size / kMaxDeflateRatio <= entry.stored.size();
+    if (is_possible) bytes = inflate_exactly(entry.stored, entry.size);
+  } else {
+    return unsupported("{}: zip member \"{}\" is compressed by method {}; only deflate is supported", what,
+                       readable(name), entry.method);
+  }
+  if (!bytes || crc32_z(0, bytes->data(), bytes->size()) != entry.crc) {
+    return corrupt("{}: zip member \"{}\" is damaged; download the file again", what, readable(name));
+  }
+  return *std::move(bytes);
 }
 
 }  // namespace tandem
