@@ -15,7 +15,7 @@ std::optional<size_t> device_payload_offset(const abi::Version& htp);
 // cannot be finalized ("could not create op", 1002).
 bool rms_norm_needs_beta(const abi::Version& htp);
 
-// Whether RotaryEmbedding takes fp16.
+// Whether RotaryEmbedding takes fp16 everywhere: 2.47 compiles some graphs with it and not others (1002).
 bool rotary_embedding_takes_floats(const abi::Version& htp);
 
 // Whether the x86 emulator runs one graph at a time only: with two at once it computes wrongly or never returns.
