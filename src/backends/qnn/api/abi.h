@@ -1,8 +1,9 @@
 // Our own declarations of the part of QNN's binary interface that we call: numbers, tensors, encodings and ops. Configs
 // and devices are in abi_config.h, function tables in abi_tables.h, descriptions of binaries in abi_system.h.
 //
-// The layouts were measured on core API 2.40 (HTP back end 5.51, system 1.15); library.h refuses what is older or has
-// another major version. Each struct is checked against the measured size and offsets below it. LP64 only. Objects are
+// The layouts are those of core API 2.27 (HTP back end 5.36, system 1.4) and were measured on 2.36 to 2.40 (5.47
+// to 5.51, 1.11 to 1.15); library.h refuses what is older or has another major version. What differs between versions
+// is in version_rules.h. Each struct is checked against the measured size and offsets below it. LP64 only. Objects are
 // zero-filled ("Tensor tensor = {};") before fields are set; so that this reaches all of a union, its largest member is
 // first.
 #pragma once

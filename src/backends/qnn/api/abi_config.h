@@ -112,29 +112,14 @@ static_assert(offsetof(DeviceConfig, platform) == 8);
 
 enum class HtpDeviceOption : uint32_t { kSoc = 0, kArch = 1, kSignedPd = 2 };
 
-// The payload was at offset 4 in older libraries and is now at 8 (measured on back end 5.51). The SoC, which is one
-// number, is written to both offsets, so that either finds it. The struct is longer than either ever was.
-struct HtpDeviceSocConfig {
+// The payload is at offset 4 or at 8, by the library's version (version_rules.h); the struct is longer than either ever
+// was.
+struct HtpDeviceConfig {
   HtpDeviceOption option;
-  uint32_t soc_model_old_place;
-  uint32_t soc_model;
-  uint32_t reserved[7];
+  uint32_t words[9];  // From offset 4 on.
 };
-static_assert(sizeof(HtpDeviceSocConfig) == 40);
-static_assert(offsetof(HtpDeviceSocConfig, soc_model_old_place) == 4);
-static_assert(offsetof(HtpDeviceSocConfig, soc_model) == 8);
-
-// Whether to run in a signed process on the DSP, at the offset that 5.51 reads.
-struct HtpDeviceSignedPdConfig {
-  HtpDeviceOption option;
-  uint32_t padding;
-  uint32_t device_id;
-  bool enabled;
-  uint32_t reserved[6];
-};
-static_assert(sizeof(HtpDeviceSignedPdConfig) == 40);
-static_assert(offsetof(HtpDeviceSignedPdConfig, device_id) == 8);
-static_assert(offsetof(HtpDeviceSignedPdConfig, enabled) == 12);
+static_assert(sizeof(HtpDeviceConfig) == 40);
+static_assert(offsetof(HtpDeviceConfig, words) == 4);
 
 // Context.
 enum class ContextOption : uint32_t { kCustom = 0, kPriority = 1, kEnableGraphs = 5 };

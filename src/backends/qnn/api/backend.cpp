@@ -1,10 +1,14 @@
 #include "backends/qnn/api/backend.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "backends/qnn/api/errors.h"
+#include "backends/qnn/api/version_rules.h"
 #include "base/error.h"
 #include "base/format.h"
 
@@ -49,9 +53,17 @@ Status check(const DeviceOptions& options) {
   return {};
 }
 
+// Answers to an option that a platform does not have or does not allow.
+bool is_refusal(abi::ErrorHandle result) {
+  const auto code = static_cast<uint32_t>(result & abi::kErrorCodeMask);
+  constexpr uint32_t kRefusals[] = {kCodeNotSupported, kCodeInvalidArgument, kCodeNotPermitted,
+                                    kCodePlatformNotSupported, kCodeInvalidDeviceConfig};
+  return std::ranges::find(kRefusals, code) != std::end(kRefusals);
+}
+
 // The configs for deviceCreate, and all that they point to.
 struct DeviceConfigs {
-  explicit DeviceConfigs(const DeviceOptions& options) {
+  DeviceConfigs(const DeviceOptions& options, std::optional<size_t> payload_offset) {
     extension.on_chip.vtcm_mb = static_cast<size_t>(options.vtcm_mb);
     extension.on_chip.soc_model = options.soc_model;
     extension.on_chip.arch = static_cast<uint32_t>(options.arch);
@@ -65,10 +77,9 @@ struct DeviceConfigs {
     platform.body.device_count = 1;
     platform.body.devices = &device;
     soc.option = abi::HtpDeviceOption::kSoc;
-    soc.soc_model = options.soc_model;
-    soc.soc_model_old_place = options.soc_model;
+    // One number, written to both offsets: whatever the library's version, it finds it.
+    soc.words[0] = soc.words[1] = options.soc_model;
     signed_pd.option = abi::HtpDeviceOption::kSignedPd;
-    signed_pd.enabled = true;
     size_t count = 0;
     if (options.soc_model != 0) {
       configs[count].option = abi::DeviceOption::kPlatformInfo;
@@ -76,7 +87,9 @@ struct DeviceConfigs {
       configs[count].option = abi::DeviceOption::kCustom;
       configs[count++].custom = &soc;
     }
-    if (options.signed_pd) {
+    if (options.signed_pd && payload_offset) {
+      // The number of the device, 0, and whether it is wanted.
+      signed_pd.words[(*payload_offset - offsetof(abi::HtpDeviceConfig, words)) / sizeof(uint32_t) + 1] = 1;
       configs[count].option = abi::DeviceOption::kCustom;
       configs[count++].custom = &signed_pd;
     }
@@ -89,8 +102,8 @@ struct DeviceConfigs {
   abi::CoreInfo core = {};
   abi::HardwareDevice device = {};
   abi::PlatformInfo platform = {};
-  abi::HtpDeviceSocConfig soc = {};
-  abi::HtpDeviceSignedPdConfig signed_pd = {};
+  abi::HtpDeviceConfig soc = {};
+  abi::HtpDeviceConfig signed_pd = {};
   std::array<abi::DeviceConfig, 3> configs = {};
   std::array<const abi::DeviceConfig*, 4> list = {};
 };
@@ -174,16 +187,33 @@ Result<std::shared_ptr<const Device>> Device::create(std::shared_ptr<const Backe
         first_arch, options.arch);
   }
   const auto device = std::shared_ptr<Device>(new Device(std::move(backend), options));
-  DeviceConfigs configs(options);
   const ErrorListener listener;
   const StdoutCapture capture;
-  if (const auto result = device->core().device_create(device->backend()->log(), configs.list.data(), &device->handle_);
-      result != abi::kSuccess) {
+  abi::ErrorHandle result = device->open();
+  if (options.signed_pd && is_refusal(result)) {
+    device->options_.signed_pd = false;
+    result = device->open();
+    if (result == abi::kSuccess) warn_about_unsigned_pd();
+  }
+  if (result != abi::kSuccess) {
     device->handle_ = nullptr;
     return describe_error(result, str_format("creating a device for SoC {} (V{})", options.soc_model, options.arch),
                           listener.said());
   }
   return std::shared_ptr<const Device>(device);
+}
+
+abi::ErrorHandle Device::open() {
+  const auto payload_offset = device_payload_offset(backend_->library()->htp_version());
+  if (options_.signed_pd && !payload_offset) return kCodeNotSupported;
+  DeviceConfigs configs(options_, payload_offset);
+  return core().device_create(backend_->log(), configs.list.data(), &handle_);
+}
+
+void warn_about_unsigned_pd() {
+  log_message(LogLevel::kWarning,
+              "this device or this version of its library refuses the option `signed-pd`; running in an unsigned "
+              "process instead");
 }
 
 Device::~Device() {

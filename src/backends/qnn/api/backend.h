@@ -49,7 +49,9 @@ struct DeviceOptions {
   uint32_t soc_model = 0;  // Qualcomm's number, such as 69 for SM8750. 0: the chip that this runs on; not on x86.
   int arch = 0;            // Hexagon architecture, such as 79.
   int vtcm_mb = 8;
-  bool signed_pd = false;            // Run in a signed process on the DSP; devices only.
+  // Run in a signed process on the DSP; devices only. Where it is refused, an unsigned one is used, and the log says
+  // so.
+  bool signed_pd = false;
   bool is_on_chip = !is_emulator();  // Whether there is a chip that this runs on. Tests have fake ones.
 };
 
@@ -66,17 +68,21 @@ class Device {
   const std::shared_ptr<const Backend>& backend() const { return backend_; }
   const abi::CoreTable& core() const { return backend_->core(); }
   abi::Handle handle() const { return handle_; }
-  const DeviceOptions& options() const { return options_; }
+  const DeviceOptions& options() const { return options_; }  // With what was granted.
   int arch() const { return options_.arch; }
 
  private:
   Device(std::shared_ptr<const Backend> backend, const DeviceOptions& options)
       : backend_(std::move(backend)), options_(options) {}
+  abi::ErrorHandle open();
 
   std::shared_ptr<const Backend> backend_;
   DeviceOptions options_;
   abi::Handle handle_ = nullptr;
 };
+
+// For a caller that requested a signed process and has a device without one.
+void warn_about_unsigned_pd();
 
 // The chip that this runs on, as reported by the library: fields that it does not report are 0. On x86, where there is
 // no chip, it still reports one; do not call it there.

@@ -11,8 +11,12 @@
 namespace tandem::qnn {
 
 inline constexpr uint32_t kCodeNotSupported = 1000;
+inline constexpr uint32_t kCodeInvalidArgument = 1004;
+inline constexpr uint32_t kCodeNotPermitted = 1005;
+inline constexpr uint32_t kCodePlatformNotSupported = 1006;
 inline constexpr uint32_t kCodeValidationFailure = 3110;
 inline constexpr uint32_t kCodeInvalidContextConfig = 5010;
+inline constexpr uint32_t kCodeInvalidDeviceConfig = 14001;
 
 // What is known about a code.
 struct ErrorText {

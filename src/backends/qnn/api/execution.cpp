@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/qnn/api/errors.h"
+#include "backends/qnn/api/version_rules.h"
 #include "base/error.h"
 #include "base/format.h"
 
@@ -46,6 +47,14 @@ std::optional<size_t> find(const std::vector<TensorInfo>& infos, std::string_vie
 bool overlap(std::span<const uint8_t> a, std::span<const uint8_t> b) {
   const std::less<> before;
   return before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
+}
+
+// A graph runs one execution at a time; old emulators run one graph at a time.
+std::mutex& turn_of(const Graph& graph) {
+  static std::mutex of_all;
+  const bool one_at_a_time =
+      is_emulator() && emulator_runs_one_at_a_time(graph.context()->device()->backend()->library()->htp_version());
+  return one_at_a_time ? of_all : graph.execute_mutex();
 }
 
 }  // namespace
@@ -134,7 +143,7 @@ Status Execution::run() {
     TANDEM_TRY(check_buffers());
     checked_ = true;
   }
-  const std::lock_guard lock(graph_->execute_mutex());
+  const std::lock_guard lock(turn_of(*graph_));
   const ErrorListener listener;
   const auto result = graph_->core().graph_execute(
       graph_->handle(), inputs_.tensors.data(), static_cast<uint32_t>(inputs_.tensors.size()), outputs_.tensors.data(),

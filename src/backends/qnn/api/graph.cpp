@@ -251,7 +251,8 @@ Status Graph::add_node(const NodeSpec& spec) {
   std::vector<abi::Tensor> outputs;
   for (const TensorRef ref : spec.inputs) inputs.push_back(tensors_[ref.index].tensor);
   for (const TensorRef ref : spec.outputs) outputs.push_back(tensors_[ref.index].tensor);
-  TANDEM_TRY(check_known_traps(spec, inputs, outputs, context_->device()->arch()));
+  TANDEM_TRY(check_known_traps(spec, inputs, outputs, context_->device()->arch(),
+                               context_->device()->backend()->library()->htp_version()));
   std::vector<abi::Param> params;
   TANDEM_TRY(make_params(spec, params));
   abi::OpConfig op = {};

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "backends/qnn/api/graph.h"
+#include "backends/qnn/api/version_rules.h"
 #include "base/error.h"
 
 namespace tandem::qnn {
@@ -45,7 +46,7 @@ bool has_ragged_rows(const abi::TensorBody& left) {
 }  // namespace
 
 Status check_known_traps(const NodeSpec& node, std::span<const abi::Tensor> inputs,
-                         std::span<const abi::Tensor> outputs, int arch) {
+                         std::span<const abi::Tensor> outputs, int arch, const abi::Version& htp) {
   if (inputs.empty() || outputs.empty()) return {};
   const abi::TensorBody& first = inputs[0].body;
   if (std::ranges::find(kMovers, node.type) != kMovers.end()) {
@@ -77,7 +78,8 @@ Status check_known_traps(const NodeSpec& node, std::span<const abi::Tensor> inpu
         "op {}: V69 multiplies several u16 matrices at once wrongly with {} rows; pad them to 8, 12, 16 ...", node.name,
         first.dimensions[first.rank - 2]);
   }
-  if (node.type == "RmsNorm" && inputs.size() > 2 && is_float(inputs[0])) {
+  // Where a beta has to be given, the lowering gives zeros.
+  if (node.type == "RmsNorm" && inputs.size() > 2 && is_float(inputs[0]) && !rms_norm_needs_beta(htp)) {
     return unsupported("op {}: HTP's RmsNorm in float ignores its beta; add it with another op", node.name);
   }
   return {};

@@ -12,6 +12,6 @@ namespace tandem::qnn {
 struct NodeSpec;
 
 Status check_known_traps(const NodeSpec& node, std::span<const abi::Tensor> inputs,
-                         std::span<const abi::Tensor> outputs, int arch);
+                         std::span<const abi::Tensor> outputs, int arch, const abi::Version& htp);
 
 }  // namespace tandem::qnn

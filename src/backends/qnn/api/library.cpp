@@ -20,9 +20,10 @@ bool fits(const abi::Version& have, const abi::Version& want) {
 Error wrong_version(const std::string& path, std::string_view what, const abi::Version& have,
                     const abi::Version& want) {
   return unsupported(
-      "{} has version {} of QNN's {}, and tandem was written for {}.{} and later {}.x; install onnxruntime-qnn {} "
+      "{} has version {} of QNN's {}, and tandem needs {}.{} or a later {}.x, that of {}; install onnxruntime-qnn {} "
       "(`make qnn`, or `pip install onnxruntime-qnn=={}`) or update tandem",
-      path, version_text(have), what, want.major, want.minor, want.major, kPackageVersion, kPackageVersion);
+      path, version_text(have), what, want.major, want.minor, want.major, kOldestRelease, kPackageVersion,
+      kPackageVersion);
 }
 
 // The library's provider, or why not. Provider structs are static in the library.
@@ -80,11 +81,11 @@ Result<std::shared_ptr<const Library>> Library::load(const LibraryPaths& paths) 
     return unsupported("{} is QNN's back end number {}, not HTP ({}); give the path of libQnnHtp.so", paths.htp,
                        provider->backend_id, abi::kHtpBackendId);
   }
-  if (!fits(provider->core_version, kCoreVersion)) {
-    return wrong_version(paths.htp, "core interface", provider->core_version, kCoreVersion);
+  if (!fits(provider->core_version, kOldestCore)) {
+    return wrong_version(paths.htp, "core interface", provider->core_version, kOldestCore);
   }
-  if (!fits(provider->backend_version, kHtpVersion)) {
-    return wrong_version(paths.htp, "HTP back end", provider->backend_version, kHtpVersion);
+  if (!fits(provider->backend_version, kOldestHtp)) {
+    return wrong_version(paths.htp, "HTP back end", provider->backend_version, kOldestHtp);
   }
   if (!has_all_functions(provider->functions)) {
     return unsupported("{} lacks functions that tandem needs; install onnxruntime-qnn {} (`make qnn`)", paths.htp,
@@ -104,8 +105,8 @@ Result<const abi::SystemTable*> Library::system() const {
   }
   TANDEM_ASSIGN(const abi::SystemProvider* const provider,
                 open_provider<abi::SystemProvider>(paths_.system, abi::kGetSystemProviders));
-  if (!fits(provider->version, kSystemVersion)) {
-    return wrong_version(paths_.system, "system interface", provider->version, kSystemVersion);
+  if (!fits(provider->version, kOldestSystem)) {
+    return wrong_version(paths_.system, "system interface", provider->version, kOldestSystem);
   }
   const abi::SystemTable& table = provider->functions;
   if (table.context_create == nullptr || table.context_get_metadata == nullptr || table.context_free == nullptr) {

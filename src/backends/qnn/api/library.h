@@ -12,11 +12,16 @@
 
 namespace tandem::qnn {
 
-// What abi*.h was written for and measured on. A library must have the same major and at least the same minor version.
-inline constexpr abi::Version kCoreVersion = {2, 40, 0};
-inline constexpr abi::Version kHtpVersion = {5, 51, 0};
-inline constexpr abi::Version kSystemVersion = {1, 15, 0};
-// The Python package that has them.
+// The oldest interfaces whose layouts abi*.h declares, those of QAIRT 2.36. A library must have the same major and at
+// least the same minor version.
+inline constexpr abi::Version kOldestCore = {2, 27, 0};
+inline constexpr abi::Version kOldestHtp = {5, 36, 0};
+inline constexpr abi::Version kOldestSystem = {1, 4, 0};
+inline constexpr const char* kOldestRelease = "QAIRT 2.36";
+// HTP back ends that the tests have run on: QAIRT 2.47 to 2.51, which is what PyPI has. HTP 5.N comes with QAIRT 2.N.
+inline constexpr abi::Version kOldestTestedHtp = {5, 47, 0};
+inline constexpr abi::Version kNewestTestedHtp = {5, 51, 0};
+// The Python package that has the newest of them.
 inline constexpr const char* kPackageVersion = "2.7.0";
 
 std::string version_text(const abi::Version& version);  // "2.40.0"

@@ -8,6 +8,7 @@
 #include "backends/interface/method_memory.h"
 #include "backends/qnn/api/library.h"
 #include "backends/qnn/api/log.h"
+#include "backends/qnn/api/version_rules.h"
 #include "backends/qnn/compile/estimate_html.h"
 #include "backends/qnn/compile/graph_variant.h"
 #include "backends/qnn/compile/npu_estimates.h"
@@ -92,6 +93,10 @@ class NpuCompiler {
     TANDEM_ASSIGN(const auto library, qnn::Library::load(qnn::SearchOptions{.path = npu_.libraries}));
     libraries_ = std::filesystem::absolute(library->path()).string();
     build_id_ = library->build_id();
+    if ((npu_.estimate || npu_.tune_graphs) && !qnn::has_estimates(library->htp_version())) {
+      return unsupported("{} ({}) estimates no speeds: leave `{}` out, or use QAIRT 2.51 or later", libraries_,
+                         build_id_, npu_.estimate ? "estimate" : "tune-graphs");
+    }
     form_.shapes = job_.shapes();
     form_.f16 = computes_in_f16(job_.recipe());
     form_.variant = choose_graph_variant(target_, job_.plan(), job_.recipe(), job_.shapes());

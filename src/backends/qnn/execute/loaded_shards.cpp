@@ -130,6 +130,7 @@ Result<std::shared_ptr<const Device>> process_device(const std::shared_ptr<const
     if (entry.soc_model == options.soc_model && entry.vtcm_mb == options.vtcm_mb &&
         entry.signed_pd == options.signed_pd && (!platform.emulator || device->arch() == compiled.arch)) {
       TANDEM_TRY(check_target(compiled, platform, platform.emulator ? ChipInfo() : query_chip(*backend)));
+      if (options.signed_pd && !device->options().signed_pd) warn_about_unsigned_pd();
       return device;
     }
   }

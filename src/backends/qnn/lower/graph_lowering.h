@@ -76,6 +76,9 @@ class GraphLowering {
   const ir::Tensor& out(size_t i = 0) const { return graph_.at(out_id(i)); }
   int64_t width(const ir::Tensor& tensor) const { return tensor.shape.back(); }
   Result<const std::vector<float>*> vector(size_t i) { return vectors_.get(in(i)); }
+  abi::Version htp_version() const {
+    return emitter_.graph()->context()->device()->backend()->library()->htp_version();
+  }
   // A tensor between two nodes of one op.
   Result<TensorRef> between(std::string_view suffix, const TensorType& type, Shape shape);
   // A constant of this graph, made once for each name.

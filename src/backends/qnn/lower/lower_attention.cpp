@@ -1,6 +1,7 @@
 // Attention: rotary embedding, heads, caches, scores.
 #include <algorithm>
 
+#include "backends/qnn/api/version_rules.h"
 #include "backends/qnn/lower/graph_lowering.h"
 #include "base/error.h"
 
@@ -55,7 +56,9 @@ Status GraphLowering::rope_table() {
 // miscompiled after an RmsNorm.
 Status GraphLowering::rope() {
   const int64_t heads = width(in()) / op_->attributes.head_dim;
-  if (graph_.tokens == 1 && !op_->attributes.interleaved) return rope_by_parts(heads);
+  TANDEM_ASSIGN(const TensorType type, type_of(in()));
+  const bool takes_type = !type.is_float() || rotary_embedding_takes_floats(htp_version());
+  if ((graph_.tokens == 1 || !takes_type) && !op_->attributes.interleaved) return rope_by_parts(heads);
   TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), values_.heads(in_id(), heads)));
   const auto table = [&](size_t i) {
     return values_.get(in_id(i), {1, {1, dim(in(i).shape[0]), dim(in(i).shape[1])}});

@@ -2,12 +2,21 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/qnn/api/version_rules.h"
 #include "backends/qnn/lower/graph_lowering.h"
 #include "base/error.h"
 #include "base/format.h"
 
 namespace tandem::qnn {
 namespace {
+
+TensorSpec make_zero_beta(const TensorType& type, int64_t size) {
+  constexpr float kScale = 1e-6f;  // Any will do.
+  const std::vector<float> zeros(static_cast<size_t>(size), 0.0f);
+  const std::string name = str_format("zeros.{}", size);
+  if (type.is_float()) return make_static_f16(name, {dim(size)}, zeros);
+  return make_static_fixed(name, DataType::kFixedS32, {dim(size)}, zeros, {kScale, 0});
+}
 
 std::vector<NodeParam> norm_params(float eps) { return {{"epsilon", eps}, {"axes", U32Values{{1}, {3}}}}; }
 
@@ -26,8 +35,13 @@ Status GraphLowering::rms_norm() {
   TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), layout(in_id())));
   const std::string name = in(1).name + (op_->attributes.weight_offset != 0.0f ? "#offset" : "");
   TANDEM_ASSIGN(const TensorRef g, constant(make_constant(name, type, {dim(size)}, gamma)));
+  std::vector<TensorRef> inputs = {x, g};
+  if (rms_norm_needs_beta(htp_version())) {
+    TANDEM_ASSIGN(const TensorRef beta, constant(make_zero_beta(type, size)));
+    inputs.push_back(beta);
+  }
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), layout(out_id())));
-  return emitter_.node("RmsNorm", {x, g}, y, norm_params(op_->attributes.eps));
+  return emitter_.node("RmsNorm", inputs, y, norm_params(op_->attributes.eps));
 }
 
 Status GraphLowering::layer_norm() {

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "backends/qnn/api/qnn_support.h"
+#include "backends/qnn/api/version_rules.h"
 #include "support/own_process.h"
 
 namespace tandem::qnn {
@@ -45,6 +46,35 @@ TEST(QnnDevice, MistakesAreRefused) {
   EXPECT_TRUE(says(create({.soc_model = other, .arch = known_arch(other)}).error(), {"use another process"}));
   EXPECT_TRUE(says(create({.soc_model = 4000, .arch = device->arch()}).error(), {"does not know this SoC"}));
   EXPECT_TRUE(create({.soc_model = test::test_soc(), .arch = device->arch()}).ok());
+}
+
+TEST(VersionRules, ThePayloadOfDeviceOptionsMovedBackAndForth) {
+  const auto offset = [](uint32_t minor) { return device_payload_offset({5, minor, 0}); };
+  EXPECT_EQ(offset(36), 4u);
+  for (const uint32_t minor : {37u, 46u}) EXPECT_FALSE(offset(minor).has_value()) << minor;
+  for (const uint32_t minor : {47u, 48u, 50u, 51u, 60u}) EXPECT_EQ(offset(minor), 8u) << minor;
+  EXPECT_EQ(offset(49), 4u);
+}
+
+// Where a library reads the SoC, it reads the other options too. The SoC alone is given, at one of the offsets.
+TEST(VersionRules, ThisLibraryReadsDeviceOptionsWhereTheTableSays) {
+  TANDEM_NEEDS_QNN();
+  ASSERT_TRUE(test::qnn_device().ok()) << test::qnn_device().error().message;
+  const Backend& backend = *test::qnn_device().value()->backend();
+  const auto expected = device_payload_offset(backend.library()->htp_version());
+  ASSERT_TRUE(expected.has_value()) << "measure it, and add it to version_rules.cpp";
+  for (const size_t offset : {4u, 8u}) {
+    abi::HtpDeviceConfig soc = {};
+    soc.words[offset / 4 - 1] = test::test_soc();
+    abi::DeviceConfig config = {};
+    config.option = abi::DeviceOption::kCustom;
+    config.custom = &soc;
+    const abi::DeviceConfig* list[] = {&config, nullptr};
+    abi::Handle device = nullptr;
+    const auto result = backend.core().device_create(backend.log(), list, &device);
+    EXPECT_EQ(result == abi::kSuccess, offset == *expected) << offset << ": " << (result & abi::kErrorCodeMask);
+    if (result == abi::kSuccess) backend.core().device_free(device);
+  }
 }
 
 TEST(QnnDevice, ManyCyclesDoNotGrow) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "backends/qnn/api/qnn_support.h"
+#include "backends/qnn/api/version_rules.h"
 #include "base/half.h"
 
 namespace tandem::qnn {
@@ -161,8 +162,24 @@ TEST_F(QnnOps, RmsNorm) {
   const auto input = graph.input("x", x, {1, m, n});
   const auto g = graph.add(make_static_fixed("gamma", kU16, {n}, gamma, gamma_encoding));
   const auto y = graph.output("y", kU16, {1, m, n}, encoding_of(expected));
-  graph.node("RmsNorm", {input, g}, {y}, {{"epsilon", 1e-6f}, {"axes", U32Values{{1}, {2}}}});
+  std::vector<TensorRef> inputs = {input, g};
+  if (rms_norm_needs_beta(test::qnn_library().value()->htp_version())) {
+    inputs.push_back(graph.add(
+        make_static_fixed("beta", DataType::kFixedS32, {n}, std::vector<float>(n, 0.0f), ScaleOffset{1e-6f, 0})));
+  }
+  graph.node("RmsNorm", inputs, {y}, {{"epsilon", 1e-6f}, {"axes", U32Values{{1}, {2}}}});
   expect_close(graph, expected, 1.1f);
+}
+
+// If this fails, version_rules.cpp asks for a beta where none is needed.
+TEST_F(QnnOps, RmsNormInFixedPointNeedsABetaInSomeVersions) {
+  const uint32_t n = 128;
+  SmallGraph graph;
+  const auto x = graph.input("x", test::random_fixed(kU16, 16 * n, -5, 5, 11), {1, 16, n});
+  const auto g = graph.add(make_static_fixed("gamma", kU16, {n}, std::vector<float>(n, 1.0f), ScaleOffset{1e-4f, 0}));
+  const auto y = graph.output("y", kU16, {1, 16, n}, encoding_for_range(kU16, -4, 4));
+  graph.node("RmsNorm", {x, g}, {y}, {{"epsilon", 1e-6f}, {"axes", U32Values{{1}, {2}}}});
+  EXPECT_EQ(graph.finalize().ok(), !rms_norm_needs_beta(test::qnn_library().value()->htp_version()));
 }
 
 TEST_F(QnnOps, Softmax) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/qnn/api/execution.h"
+#include "backends/qnn/api/log.h"
 #include "backends/qnn/api/power.h"
 #include "backends/qnn/api/profile.h"
 #include "backends/qnn/api/qnn_support.h"
@@ -37,6 +38,9 @@ class FakePhone : public ::testing::Test {
     ASSERT_NE(get, nullptr);
     record_ = get();
     *record_ = {};
+  }
+  void TearDown() override {
+    if (record_ != nullptr) *record_ = {};
   }
 
   std::shared_ptr<const Context> load(const Context::LoadOptions& options = {}) {
@@ -307,6 +311,50 @@ TEST_F(FakePhone, WhereGroupsAreRefusedContextsLoadWithoutOne) {
   EXPECT_FALSE(options.group.first->in_group());
   EXPECT_FALSE(load(options)->in_group());
   EXPECT_EQ(record_->contexts, 1);
+}
+
+TEST_F(FakePhone, WhereASignedProcessIsRefusedAnUnsignedOneIsUsedAndTheLogSaysSo) {
+  std::vector<std::string> messages;
+  const OpenLog log(Log([&](LogLevel, std::string_view message) { messages.emplace_back(message); }));
+  const auto create = [&] {
+    return Device::create(device_->backend(),
+                          {.soc_model = test::test_soc(), .arch = known_arch(test::test_soc()), .signed_pd = true});
+  };
+  auto device = create();
+  ASSERT_TRUE(device.ok()) << device.error().message;
+  EXPECT_TRUE((*device)->options().signed_pd);
+  EXPECT_EQ(record_->devices, std::vector<bool>{true});
+  EXPECT_TRUE(messages.empty());
+  for (const uint64_t code : {1000, 1004, 1005, 1006, 14001}) {
+    *record_ = {};
+    messages.clear();
+    record_->refuse_signed = code;
+    device = create();
+    ASSERT_TRUE(device.ok()) << code << ": " << device.error().message;
+    EXPECT_FALSE((*device)->options().signed_pd);
+    EXPECT_EQ(record_->devices, (std::vector<bool>{true, false})) << code;
+    ASSERT_EQ(messages.size(), 1u) << code;
+    EXPECT_NE(messages[0].find("refuses the option `signed-pd`; running in an unsigned process"), std::string::npos)
+        << messages[0];
+  }
+}
+
+TEST_F(FakePhone, ADeviceThatFailsForAnotherReasonIsNotTriedAgain) {
+  std::vector<std::string> messages;
+  const OpenLog log(Log([&](LogLevel, std::string_view message) { messages.emplace_back(message); }));
+  const DeviceOptions options = {
+      .soc_model = test::test_soc(), .arch = known_arch(test::test_soc()), .signed_pd = true};
+  record_->refuse_signed = 1009;
+  auto device = Device::create(device_->backend(), options);
+  ASSERT_FALSE(device.ok());
+  EXPECT_TRUE(test::says(device.error(), {"1009", "stub or skel"}));
+  EXPECT_EQ(record_->devices.size(), 1u);
+  record_->refuse_signed = 1000;
+  record_->refuse_unsigned = 14002;
+  device = Device::create(device_->backend(), options);
+  ASSERT_FALSE(device.ok());
+  EXPECT_TRUE(test::says(device.error(), {"14002", "NPU is not available"}));
+  EXPECT_TRUE(messages.empty()) << messages[0];
 }
 
 TEST_F(FakePhone, TellsItsChip) {

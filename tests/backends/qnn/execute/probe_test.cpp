@@ -89,7 +89,7 @@ TEST_F(ProbeNpu, WithoutAFileItIsAboutTheChip) {
   ASSERT_TRUE(probe.ok());
   EXPECT_TRUE(probe->usable) << probe->reason;
   EXPECT_TRUE(contains(probe->device, "V79"));
-  record_->refuse_device = 14002;
+  record_->refuse_unsigned = 14002;
   expect_obstacle(probe_npu(nullptr, options_, phone_), "NPU is not available", "check that this device has one");
 }
 

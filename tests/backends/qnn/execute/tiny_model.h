@@ -219,8 +219,9 @@ inline ArtifactHeader tiny_header() {
   header.device.soc_model = test_soc();
   header.device.arch = known_arch(test_soc());
   header.device.vtcm_mb = 8;
-  header.device.core_version = version_text(kCoreVersion);
-  header.device.backend_version = version_text(kHtpVersion);
+  const auto& library = qnn_library();
+  header.device.core_version = version_text(library.ok() ? library.value()->core_version() : kOldestCore);
+  header.device.backend_version = version_text(library.ok() ? library.value()->htp_version() : kOldestHtp);
   header.shards.resize(3);
   header.shards[0].name = "first";
   header.shards[0].graphs = {{"decode.first", "decode", 1}, {"prefill_4.first", "prefill_4", kPrefill}};

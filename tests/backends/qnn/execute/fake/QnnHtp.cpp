@@ -45,6 +45,21 @@ abi::ErrorHandle set_power(uint32_t id, const abi::PowerConfig** configs) {
   return id == 17 ? 0 : 13001;
 }
 
+// As libraries that read the options' payload at 8 do: the number of the device, and whether it is wanted.
+abi::ErrorHandle create_device(const abi::DeviceConfig** configs, abi::Handle* device) {
+  bool is_signed = false;
+  for (; configs != nullptr && *configs != nullptr; ++configs) {
+    if ((*configs)->option != abi::DeviceOption::kCustom) continue;
+    const auto* const custom = static_cast<const abi::HtpDeviceConfig*>((*configs)->custom);
+    if (custom->option != abi::HtpDeviceOption::kSignedPd) continue;
+    if (custom->words[1] != 0) return 14000;
+    is_signed = custom->words[2] == 1;
+  }
+  record.devices.push_back(is_signed);
+  const abi::ErrorHandle refusal = is_signed ? record.refuse_signed : record.refuse_unsigned;
+  return refusal != 0 ? refusal : create_one(device);
+}
+
 abi::ErrorHandle create_context(const abi::ContextConfig** configs, abi::Handle* context) {
   if (configs != nullptr && configs[0] != nullptr) {
     const auto* const custom = static_cast<const abi::HtpContextConfig*>(configs[0]->custom);
@@ -114,16 +129,6 @@ abi::ErrorHandle get_platform(abi::Handle, abi::PlatformInfo** info) {
   return 0;
 }
 
-abi::ErrorHandle create_device(abi::Handle, const abi::DeviceConfig** configs, abi::Handle* device) {
-  if (record.refuse_device != 0) return record.refuse_device;
-  for (; record.refuse_signed != 0 && *configs != nullptr; ++configs) {
-    if ((*configs)->option != abi::DeviceOption::kCustom) continue;
-    const auto* const custom = static_cast<const abi::HtpDeviceSignedPdConfig*>((*configs)->custom);
-    if (custom->option == abi::HtpDeviceOption::kSignedPd) return record.refuse_signed;
-  }
-  return create_one(device);
-}
-
 // Events are identified by their index in the record, from 1 on.
 abi::ErrorHandle list_events(const abi::ProfileEventId** events, uint32_t* count) {
   static std::vector<abi::ProfileEventId> ids;
@@ -180,7 +185,9 @@ abi::CoreProvider make_provider() {
   t.log_free = [](abi::Handle) { return abi::kSuccess; };
   t.backend_create = [](abi::Handle, const abi::BackendConfig**, abi::Handle* backend) { return create_one(backend); };
   t.backend_free = [](abi::Handle) { return abi::kSuccess; };
-  t.device_create = create_device;
+  t.device_create = [](abi::Handle, const abi::DeviceConfig** configs, abi::Handle* device) {
+    return create_device(configs, device);
+  };
   t.device_free = [](abi::Handle) { return abi::kSuccess; };
   t.device_get_platform_info = get_platform;
   t.device_free_platform_info = [](abi::Handle, abi::PlatformInfo*) { return abi::kSuccess; };

@@ -15,14 +15,15 @@ struct FakePhoneRecord {
   int shared_tensors = 0;               // That live.
   int shared_inputs = 0;                // Of all executions.
   int contexts = 0;                     // That live.
+  std::vector<bool> devices;            // All that were requested, in order: whether signed.
   std::vector<uint64_t> groups;         // For each context that requested one: the handle of its first.
   // Knobs.
   bool refuse_groups = false;
   bool refuse_power = false;
-  uint64_t refuse_sharing = 0;  // An error code.
-  uint64_t refuse_device = 0;   // The same.
-  uint64_t refuse_signed = 0;   // The same, for a device in a signed process.
-  uint32_t soc_model = 57;      // The chip.
+  uint64_t refuse_signed = 0;    // An error code.
+  uint64_t refuse_unsigned = 0;  // The same.
+  uint64_t refuse_sharing = 0;   // An error code.
+  uint32_t soc_model = 57;       // The chip.
   uint32_t arch = 75;
   // Profiles: events at the top, and below each of them all of them again if it is a loop.
   bool has_profiles = false;
