@@ -15,7 +15,7 @@ namespace tandem {
 namespace {
 
 // What the Android build makes, relative to the working directory.
-constexpr const char* kDefaultRuntimes[] = {"build/android-arm64/tandem", "build/android-arm64/libtandem.so"};
+constexpr const char* kDefaultRuntimes[] = {"build/android-arm64/tandem-runner", "build/android-arm64/libtandem.so"};
 // From Android 15 on, devices may have pages of this size.
 constexpr uint64_t kAndroidPage = 16384;
 // What every Android has for apps and programs, and Qualcomm's way to the DSP, which its devices have.
