@@ -2,7 +2,7 @@
 # src/DIR (not of their sub-folders). A module may use only what DEPENDS lists (docs/architecture.md).
 add_library(tandem_options INTERFACE)
 target_compile_options(tandem_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-                       -Wnon-virtual-dtor -Woverloaded-virtual)
+                       $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>)
 if(TANDEM_WERROR)
   target_compile_options(tandem_options INTERFACE -Werror)
 endif()

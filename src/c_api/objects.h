@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -35,9 +37,14 @@ class SessionObject {
   // Whether this thread is in a call of the session: a callback asks.
   bool is_in_callback() const { return owner_.load() == std::this_thread::get_id(); }
 
-  void remember(const Error& error) {
+  // Without memory for the message, the code must do.
+  void remember(const Error& error) noexcept {
     const std::lock_guard lock(error_mutex_);
-    last_ = error;
+    try {
+      last_ = error;
+    } catch (const std::bad_alloc&) {
+      last_ = Error{error.code, {}};
+    }
   }
   // The last error; nullopt: none.
   std::optional<Error> last_error() const {

@@ -30,8 +30,11 @@ tandem_status with_session(const tandem_session* handle, FunctionRef<Status(Sess
 // What all generate functions share: start(session, call) is a call of the session.
 tandem_status generate(tandem_session* handle, const tandem_generate_options* options, tandem_generate_result* result,
                        FunctionRef<Result<GenerateResult>(Session&, const GenerateCall&)> start) {
+  if (result != nullptr) {
+    const tandem_status cleared = at_border([&] { return clear_struct(kGenerateResultLayout, result); });
+    if (cleared != TANDEM_OK) return cleared;
+  }
   return with_session(handle, [&](SessionObject& session) -> Status {
-    if (result != nullptr) TANDEM_TRY(clear_struct(kGenerateResultLayout, result));
     TANDEM_ASSIGN(const GenerateCall call, to_generate_call(options));
     return session.alone([&]() -> Status {
       TANDEM_ASSIGN(const GenerateResult made, start(session.session(), call));
@@ -137,8 +140,9 @@ tandem_status tandem_session_clear_cancel(tandem_session* handle) {
 }
 
 tandem_status tandem_session_tokens(tandem_session* handle, int32_t** tokens, size_t* count) {
+  const tandem_status cleared = at_border([&] { return clear(tokens, count); });
+  if (cleared != TANDEM_OK) return cleared;
   return with_session(handle, [&](SessionObject& session) -> Status {
-    TANDEM_TRY(clear(tokens, count));
     const auto copy = [&] { return copy_tokens(session.session().tokens(), tokens, count); };
     return session.is_in_callback() ? copy() : session.alone(copy);
   });

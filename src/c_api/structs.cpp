@@ -23,7 +23,7 @@ constexpr FieldRange kEngineOptionsFields[] = {
     TANDEM_FIELD(tandem_engine_options, reserved),
     TANDEM_FIELD(tandem_engine_options, log),
     TANDEM_FIELD(tandem_engine_options, log_user_data),
-    TANDEM_FIELD(tandem_engine_options, backend_options),
+    TANDEM_FIELD(tandem_engine_options, backend_options),  // NOLINT: the size of the pointer is meant.
     TANDEM_FIELD(tandem_engine_options, backend_option_count),
 };
 constexpr FieldRange kEngineInfoFields[] = {

@@ -19,13 +19,9 @@ target_compile_definitions(test_c_api PRIVATE _POSIX_C_SOURCE=200809L TANDEM_SOU
 target_compile_options(test_c_api PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow -Werror)
 target_include_directories(test_c_api PRIVATE ${PROJECT_SOURCE_DIR}/include)
 if(TARGET tandem_shared)
-  target_link_libraries(test_c_api PRIVATE $<LINK_ONLY:tandem_shared> Threads::Threads m)
+  target_link_libraries(test_c_api PRIVATE tandem_shared Threads::Threads m)
 else()
-  target_link_libraries(test_c_api PRIVATE $<LINK_ONLY:tandem_c_api> Threads::Threads m)
-endif()
-if(TANDEM_SANITIZE)
-  target_compile_options(test_c_api PRIVATE -fsanitize=${TANDEM_SANITIZE} -fno-sanitize-recover=all
-                         -fno-omit-frame-pointer -g1)
+  target_link_libraries(test_c_api PRIVATE tandem_c_api Threads::Threads m)  # With a sanitizer's flags, if there is one.
 endif()
 add_test(NAME c_api COMMAND test_c_api ${PROJECT_SOURCE_DIR}/tests/data/artifact/v1.tdm)
 

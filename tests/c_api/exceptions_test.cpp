@@ -1,4 +1,5 @@
-// The C interface from C++: the header compiles, and what callbacks throw ends at the border.
+// The C interface from C++: the header compiles, and what callbacks throw ends at the border. And the log function, for
+// which a CPU has no news.
 #include <gtest/gtest.h>
 
 #include <new>
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "c_api/options.h"
 #include "tandem/tandem.h"
 
 namespace exceptions_test {
@@ -47,6 +49,30 @@ TEST_F(CInterface, AnExceptionOfACallbackBecomesAnError) {
             TANDEM_INVALID_ARGUMENT);
   EXPECT_NE(std::string(tandem_last_error()).find("no more"), std::string::npos) << tandem_last_error();
   EXPECT_EQ(generate([](const char*, size_t, void*) -> int32_t { return 1; }), TANDEM_OK) << tandem_last_error();
+}
+
+struct Logged {
+  tandem_log_level level = TANDEM_LOG_DEFAULT;
+  std::string message;
+};
+
+TEST(CLog, TheFunctionGetsLevelMessageAndUserData) {
+  Logged logged;
+  tandem_engine_options options = TANDEM_ENGINE_OPTIONS_INIT;
+  EXPECT_FALSE(tandem::c_api::to_engine_options(&options)->log);
+  options.log = [](tandem_log_level level, const char* message, void* user_data) {
+    *static_cast<Logged*>(user_data) = {level, message};
+  };
+  options.log_user_data = &logged;
+  EXPECT_EQ(tandem::c_api::to_engine_options(&options)->log_level, tandem::LogLevel::kWarning);
+  options.log_level = TANDEM_LOG_DEBUG;
+  const auto converted = tandem::c_api::to_engine_options(&options);
+  ASSERT_TRUE(converted.ok()) << converted.error().message;
+  EXPECT_EQ(converted->log_level, tandem::LogLevel::kDebug);
+  const std::string words = "no shared memory, and more";
+  converted->log(tandem::LogLevel::kWarning, std::string_view(words).substr(0, 16));  // Ends without a zero byte.
+  EXPECT_EQ(logged.level, TANDEM_LOG_WARNING);
+  EXPECT_EQ(logged.message, "no shared memory");
 }
 
 }  // namespace exceptions_test

@@ -48,10 +48,11 @@ static void null_engines(tandem_engine* engine) {
 
 static void refuses_everything(tandem_session* session) {
   tandem_generate_result result = TANDEM_GENERATE_RESULT_INIT;
+  result.text = (char*)&result;  // What was there is no longer there after a call that failed.
   const tandem_message hello = {"user", "Hi", NULL};
-  int32_t* tokens = NULL;
-  size_t count = 0;
-  char* text = NULL;
+  int32_t* tokens = (int32_t*)&result.finish;
+  size_t count = 9;
+  char* text = (char*)&result;
   REFUSED(tandem_session_generate(session, prompt_tokens, 1, NULL, &result));
   REFUSED(tandem_session_generate_from(session, prompt_tokens, 1, NULL, &result));
   REFUSED(tandem_session_generate_chat(session, &hello, 1, NULL, &result));
@@ -62,7 +63,7 @@ static void refuses_everything(tandem_session* session) {
   REFUSED(tandem_session_rewind(session, 0));
   REFUSED(tandem_session_score(session, prompt_tokens, 1, NULL, NULL));
   REFUSED(tandem_session_last_error(session, NULL, &text));
-  CHECK(result.text == NULL && tokens == NULL && text == NULL && strlen(tandem_last_error()) > 0);
+  CHECK(result.text == NULL && tokens == NULL && count == 0 && text == NULL && strlen(tandem_last_error()) > 0);
 }
 
 void test_nulls(void) {

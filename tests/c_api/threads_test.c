@@ -94,7 +94,7 @@ static atomic_uint next_seed = 1;
 static void* make_chaos(void* user_data) {
   struct chaos* chaos = user_data;
   uint32_t random = atomic_fetch_add(&next_seed, 1) * 2654435761u;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 300; ++i) {
     random = random * 1664525u + 1013904223u;
     _Atomic(tandem_session*)* slot = &chaos->slots[(random >> 16) % SLOTS];
     int32_t* tokens = NULL;
