@@ -29,18 +29,18 @@ class JavaCallback {
     const ThreadEnv thread(object_.vm());
     JNIEnv* env = thread.get();
     if (env == nullptr) throw std::bad_alloc();
-    const LocalFrame frame(env);
-    jboolean wanted = JNI_FALSE;
     try {
-      wanted = call_with(env, method, value);
+      const LocalFrame frame(env);
+      const jboolean wanted = call_with(env, method, value);
       check_pending(env);
+      return wanted == JNI_TRUE;
     } catch (const PendingException&) {
       jthrowable thrown = env->ExceptionOccurred();
       env->ExceptionClear();
       if (!thrown_) thrown_.emplace(env, thrown);
+      env->DeleteLocalRef(thrown);
       throw;
     }
-    return wanted == JNI_TRUE;
   }
 
   // True if a method threw; its exception is pending now.

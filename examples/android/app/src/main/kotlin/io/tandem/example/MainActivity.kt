@@ -26,13 +26,13 @@ class MainActivity : Activity() {
         val file = File(filesDir, "chat.tdm")
         module = LlmModule(file.path)
         val chat = ChatViewModel(ModuleAssistant(module), scope)
-        val message = findViewById<EditText>(R.id.message)
-        findViewById<Button>(R.id.send).setOnClickListener {
+        val message = view<EditText>(R.id.message)
+        view<Button>(R.id.send).setOnClickListener {
             chat.send(message.text.toString())
             message.text.clear()
         }
-        findViewById<Button>(R.id.stop).setOnClickListener { chat.stop() }
-        findViewById<Button>(R.id.new_chat).setOnClickListener { chat.reset() }
+        view<Button>(R.id.stop).setOnClickListener { chat.stop() }
+        view<Button>(R.id.new_chat).setOnClickListener { chat.reset() }
         scope.launch { chat.state.collect { show(it) } }
         if (!file.exists()) showError(getString(R.string.no_model, file.path))
     }
@@ -44,17 +44,19 @@ class MainActivity : Activity() {
     }
 
     private fun show(state: ChatState) {
-        findViewById<TextView>(R.id.conversation).text =
+        view<TextView>(R.id.conversation).text =
             state.lines.joinToString("\n\n") { (if (it.fromUser) "> " else "") + it.text }
-        findViewById<Button>(R.id.stop).isEnabled = state.answering
+        view<Button>(R.id.stop).isEnabled = state.answering
         showError(state.error)
-        val scroll = findViewById<ScrollView>(R.id.scroll)
+        val scroll = view<ScrollView>(R.id.scroll)
         scroll.post { scroll.fullScroll(View.FOCUS_DOWN) }
     }
 
     private fun showError(text: String?) {
-        val view = findViewById<TextView>(R.id.error)
-        view.text = text
-        view.visibility = if (text == null) View.GONE else View.VISIBLE
+        val error = view<TextView>(R.id.error)
+        error.text = text
+        error.visibility = if (text == null) View.GONE else View.VISIBLE
     }
+
+    private fun <T : View> view(id: Int): T = checkNotNull(findViewById<T>(id))
 }

@@ -1,5 +1,6 @@
 package io.tandem.example
 
+import io.tandem.GenerateConfig
 import io.tandem.LlmModule
 import io.tandem.kotlin.generateFlow
 import kotlinx.coroutines.CancellationException
@@ -23,8 +24,11 @@ interface Assistant {
     fun reset()
 }
 
-class ModuleAssistant(private val module: LlmModule) : Assistant {
-    override fun answer(prompt: String): Flow<String> = module.generateFlow(prompt)
+class ModuleAssistant(
+    private val module: LlmModule,
+    private val config: GenerateConfig = GenerateConfig.DEFAULT,
+) : Assistant {
+    override fun answer(prompt: String): Flow<String> = module.generateFlow(prompt, config)
 
     override fun reset() = module.resetContext()
 }
