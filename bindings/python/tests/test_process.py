@@ -49,7 +49,7 @@ class Interrupts(unittest.TestCase):
         out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, err), (0, ""))
         self.assertEqual(first, "interrupted\n")
-        self.assertLess(seconds, 1.5)
+        self.assertLess(seconds, 3)  # A small part of what the call would take.
         return out.splitlines()
 
     def test_generating(self) -> None:
@@ -99,10 +99,10 @@ def forever():
     while True:
         with engine.session() as session:
             session.generate("Once", ignore_eos=True, stream=False)
-def compile():
+def encode():
     while True:
-        tandem.compile("/nowhere", "/nowhere/out") if False else engine.encode("a b c " * 100)
-for target in (forever, forever, compile):
+        engine.encode("a b c " * 100)
+for target in (forever, forever, encode):
     threading.Thread(target=target, daemon=True).start()
 time.sleep(0.3)
 threading.excepthook = lambda arguments: None
@@ -137,7 +137,6 @@ if child == 0:
             print("no error")
         except tandem.InvalidArgumentError as error:
             assert "fork" in str(error), error
-    stream.close if False else None
     session.close()
     engine.close()
     del stream, session, engine
