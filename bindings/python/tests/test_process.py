@@ -123,7 +123,8 @@ class Forks(unittest.TestCase):
     def test_a_child_may_load_its_own_and_end(self) -> None:
         status, out, err = support.run(
             """
-import os, sys, tandem
+import os, sys, tandem, warnings
+warnings.simplefilter("ignore")  # Python 3.12 and later warn of forks where there are threads.
 engine = tandem.Engine(sys.argv[1])
 session = engine.session()
 stream = session.generate("Once upon", ignore_eos=True)

@@ -236,6 +236,16 @@ class SessionTest(unittest.TestCase):
         self.assertGreaterEqual(len(self.session.tokens), 2)
         self.assertTrue(next(stream))
         stream.close()
+        with tandem.Engine(support.slow_model()).session() as slow:
+            other = threading.Thread(target=lambda: slow.generate("Once", ignore_eos=True, stream=False))
+            other.start()
+            time.sleep(0.3)
+            for call in (lambda: slow.tokens, lambda: slow.generate("a", add_special=True), lambda: slow.rewind(0)):
+                with self.assertRaisesRegex(tandem.InvalidArgumentError, "generating"):
+                    call()  # type: ignore[no-untyped-call]
+            slow.cancel()
+            other.join(10)
+            self.assertFalse(other.is_alive())
 
     def test_reasoning(self) -> None:
         thoughts: list[str] = []
