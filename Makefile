@@ -42,6 +42,12 @@ build: configured ## Build build/release/tandem and the libraries; then `cmake -
 test-install: build ## Install into an empty folder and use it from there, with CMake and with pkg-config
 	scripts/test_install.sh build/release
 
+# PYTHON names the interpreter; PyPI is needed for what builds the wheel, for numpy and for mypy.
+.PHONY: python
+python: build ## Make the Python package's wheel in build/python and run its tests in a fresh environment
+	@scripts/install_dependencies.sh build python
+	scripts/test_python.sh build/release
+
 # Skipped tests are listed at the end, where they are noticed.
 .PHONY: test
 test: test-release ## Run the tests of the release build; `make check` has those that take longer
@@ -187,7 +193,7 @@ tidy: deps-tidy ## Run clang-tidy over all sources (slow)
 
 .PHONY: deps
 deps: ## Install all system packages that are missing
-	scripts/install_dependencies.sh build test arm valgrind bench lint tidy
+	scripts/install_dependencies.sh build test python arm valgrind bench lint tidy
 
 .PHONY: deps-build deps-test deps-bench deps-lint deps-tidy
 deps-build deps-test deps-bench deps-lint deps-tidy: deps-%:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the system packages that are missing: install_dependencies.sh GROUP...
-# Groups: build, test, arm, valgrind, bench, lint, java, tidy. docs/dependencies.md says what each package is for.
+# Groups: build, test, java, python, arm, valgrind, bench, lint, tidy. docs/dependencies.md says what each package is for.
 # Does nothing, quickly and without network access, if all are installed.
 set -euo pipefail
 
@@ -8,6 +8,8 @@ declare -A packages=(
   [build]="g++ cmake ninja-build pkg-config flatbuffers-compiler libflatbuffers-dev nlohmann-json3-dev
            libcli11-dev libxxhash-dev zlib1g-dev"
   [test]="libgtest-dev libpcre2-dev clang clang-runtime python3 python3-pip"
+  # For a python3 of the system's; one of your own has these parts inside.
+  [python]="python3 python3-venv python3-dev"
   # GoogleTest's sources come with libgtest-dev and are compiled for ARM; the other libraries' headers do for what is run.
   [arm]="g++-aarch64-linux-gnu qemu-user libgtest-dev"
   [valgrind]="valgrind"

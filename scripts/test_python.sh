@@ -15,8 +15,8 @@ config=$(dirname "$(find "$work/prefix" -name tandemConfig.cmake)")
 
 "$python" -m venv "$work/venv"
 pip=("$work/venv/bin/python" -m pip --quiet --disable-pip-version-check)
-"${pip[@]}" wheel --no-deps --wheel-dir "$work" ./bindings/python -C build-dir="$work/cmake" \
-  -C cmake.define.tandem_DIR="$config"
+"${pip[@]}" wheel --no-deps --wheel-dir "$work" ./bindings/python \
+  --config-settings build-dir="$work/cmake" --config-settings cmake.define.tandem_DIR="$config"
 wheel=("$work"/tandem-*.whl)
 echo "${wheel[0]#"$PWD"/}: $(stat -c %s "${wheel[0]}") bytes"
 "${pip[@]}" install "${wheel[0]}" mypy==2.4.1

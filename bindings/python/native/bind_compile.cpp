@@ -3,7 +3,9 @@
 
 namespace tandem::python {
 
-void bind_compile(nb::module_& m) {
+namespace {
+
+void bind_compile_options(nb::module_& m) {
   nb::class_<CompileModelOptions>(m, "CompileOptions")
       .def(nb::init<>())
       .def_rw("target", &CompileModelOptions::target)
@@ -42,7 +44,12 @@ void bind_compile(nb::module_& m) {
             o.calibration.range = range;
           },
           nb::arg("prompt"), nb::arg("samples"), nb::arg("length"), nb::arg("range"));
+}
 
+}  // namespace
+
+void bind_compile(nb::module_& m) {
+  bind_compile_options(m);
   nb::class_<Compilation> compilation(m, "Compilation");
   bind_stopping(compilation);
   compilation

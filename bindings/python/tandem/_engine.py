@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Mapping
 from types import TracebackType
@@ -35,7 +36,8 @@ class Engine:
         backend: Mapping[str, object] | None = None,
     ) -> None:
         options = _model_file.load_options(threads, verify, backend)
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # Under the lock.
         with _model_file.located(file, offset, length) as place:
             self._native = _native.Engine.load(place, *options)
         self._name = repr(file)
@@ -137,7 +139,9 @@ class Engine:
 
     def close(self) -> None:
         """Closes all sessions of the engine and unloads the file."""
-        for session in list(self._sessions):
+        with self._lock:
+            sessions = list(self._sessions)
+        for session in sessions:
             session.close()
         self._native.close()
         _log.flush()

@@ -33,7 +33,8 @@ class Session:
             raise TypeError(f"engine must be tandem.Engine, not {type(engine).__name__}")
         self._native: _native.Session = engine._native.new_session()
         self._engine = engine
-        engine._sessions.add(self)
+        with engine._lock:
+            engine._sessions.add(self)
         _log.flush()
 
     @overload

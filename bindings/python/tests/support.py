@@ -35,9 +35,9 @@ def model() -> Path:
 
 @functools.cache
 def slow_model() -> Path:
-    """Of the same weights, run by the interpreter: a generation that takes seconds."""
+    """Of the same weights, run by the interpreter, token by token: prompts and answers that take many seconds."""
     path = folder() / "slow.tdm"
-    tandem.compile(CHECKPOINT, path, target="reference", recipe="fp32")
+    tandem.compile(CHECKPOINT, path, target="reference", recipe="fp32", decode_only=True)
     return path
 
 

@@ -49,7 +49,7 @@ class Interrupts(unittest.TestCase):
         out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, err), (0, ""))
         self.assertEqual(first, "interrupted\n")
-        self.assertLess(seconds, 1.5)
+        self.assertLess(seconds, 3)  # A small part of what the call would take.
         return out.splitlines()
 
     def test_generating(self) -> None:
@@ -99,10 +99,10 @@ def forever():
     while True:
         with engine.session() as session:
             session.generate("Once", ignore_eos=True, stream=False)
-def compile():
+def encode():
     while True:
-        tandem.compile("/nowhere", "/nowhere/out") if False else engine.encode("a b c " * 100)
-for target in (forever, forever, compile):
+        engine.encode("a b c " * 100)
+for target in (forever, forever, encode):
     threading.Thread(target=target, daemon=True).start()
 time.sleep(0.3)
 threading.excepthook = lambda arguments: None
@@ -123,7 +123,8 @@ class Forks(unittest.TestCase):
     def test_a_child_may_load_its_own_and_end(self) -> None:
         status, out, err = support.run(
             """
-import os, sys, tandem
+import os, sys, tandem, warnings
+warnings.simplefilter("ignore")  # Python 3.12 and later warn of forks where there are threads.
 engine = tandem.Engine(sys.argv[1])
 session = engine.session()
 stream = session.generate("Once upon", ignore_eos=True)
@@ -137,7 +138,6 @@ if child == 0:
             print("no error")
         except tandem.InvalidArgumentError as error:
             assert "fork" in str(error), error
-    stream.close if False else None
     session.close()
     engine.close()
     del stream, session, engine
