@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs Qualcomm's QNN libraries (the PyPI package onnxruntime-qnn) into a local folder: install_qnn.sh [FOLDER]
-# FOLDER is build/qnn if not given. The libraries are under Qualcomm's licence: they are installed from the registry, and
+# Installs Qualcomm's QNN libraries (the PyPI package onnxruntime-qnn) into a local folder:
+#   install_qnn.sh [--version VERSION] [FOLDER]
+# FOLDER is build/qnn if not given, and build/qnn-VERSION with a version. The libraries are under Qualcomm's licence: they are installed from the registry, and
 # never committed or shipped. Does nothing, quickly and without network access, if a known version is installed.
-# QNN_VERSION=2.8.0 install_qnn.sh asks for another version; the library still has to pass the check at load.
+# QNN_VERSION=2.8.0 install_qnn.sh installs another version into build/qnn; it still has to pass the check at load.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,15 +11,24 @@ package=onnxruntime-qnn
 # The version that the declarations in src/backends/qnn/api/abi.h were measured on; if it is gone or has no wheel for
 # this Python, the newest of the same major version is used.
 measured=2.7.0
-version=${QNN_VERSION:-$measured}
-folder=${1:-build/qnn}
-libraries=$folder/onnxruntime_qnn
-stamp=$folder/.installed
 
 die() {
   echo "install_qnn.sh: $*" >&2
   exit 1
 }
+
+folder=build/qnn
+if [[ ${1:-} == --version ]]; then
+  [[ ${2:-} =~ ^[0-9]+(\.[0-9]+)+$ ]] || die "--version takes a version such as 2.6.0, not \"${2:-}\""
+  QNN_VERSION=$2
+  folder=build/qnn-$2
+  shift 2
+fi
+[[ ${1:-} != -* ]] || die "the option $1 is unknown; there is --version VERSION"
+folder=${1:-$folder}
+version=${QNN_VERSION:-$measured}
+libraries=$folder/onnxruntime_qnn
+stamp=$folder/.installed
 
 case "$(uname -s)-$(uname -m)" in
   Linux-x86_64 | Linux-aarch64) ;;

@@ -148,7 +148,12 @@ struct DeviceInfo {
   std::string core_version;  // "2.40.0"
   std::string backend_version;
   std::string build_id;
-  uint64_t spill_fill_bytes = 0;  // The largest that any graph needs.
+  uint64_t spill_fill_bytes = 0;   // The largest that any graph needs.
+  int32_t hvx_threads = 0;         // 0: the library's choice.
+  int32_t optimization_level = 0;  // 0: not known.
+  // Defaults of running it.
+  bool signed_pd = false;
+  std::string profile = {};  // "": none.
 
   bool operator==(const DeviceInfo&) const = default;
 };

@@ -325,6 +325,7 @@ class Decoder {
     TANDEM_ASSIGN(std::string core_version, name_of(d->core_version()));
     TANDEM_ASSIGN(std::string backend_version, name_of(d->backend_version()));
     TANDEM_ASSIGN(std::string build_id, name_of(d->build_id()));
+    TANDEM_ASSIGN(std::string profile, name_of(d->profile()));
     out = {.soc_model = d->soc_model(),
            .arch = d->arch(),
            .vtcm_mb = d->vtcm_mb(),
@@ -332,7 +333,11 @@ class Decoder {
            .core_version = std::move(core_version),
            .backend_version = std::move(backend_version),
            .build_id = std::move(build_id),
-           .spill_fill_bytes = d->spill_fill_bytes()};
+           .spill_fill_bytes = d->spill_fill_bytes(),
+           .hvx_threads = d->hvx_threads(),
+           .optimization_level = d->optimization_level(),
+           .signed_pd = d->signed_pd(),
+           .profile = std::move(profile)};
     return ok_status();
   }
 

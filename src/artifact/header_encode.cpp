@@ -181,6 +181,10 @@ std::unique_ptr<fbs::DeviceT> encode_device(const DeviceInfo& device) {
   to->backend_version = device.backend_version;
   to->build_id = device.build_id;
   to->spill_fill_bytes = device.spill_fill_bytes;
+  to->hvx_threads = device.hvx_threads;
+  to->optimization_level = device.optimization_level;
+  to->signed_pd = device.signed_pd;
+  to->profile = device.profile;
   return to;
 }
 

@@ -35,7 +35,6 @@ void BackendFlags::add_to(CLI::App& command, std::span<const OptionSpec> specs, 
   for (const OptionSpec& spec : specs) {
     const std::string name(spec.name), flag = "--" + name, help(spec.help);
     if (!spec.has_flag || flags_.contains(name) || texts_.contains(name)) continue;
-    defaults_[name] = spec.default_value;
     CLI::Option* option = nullptr;
     if (spec.kind == OptionKind::kFlag) {
       option = command.add_flag(flag, flags_[name], help);
@@ -46,16 +45,18 @@ void BackendFlags::add_to(CLI::App& command, std::span<const OptionSpec> specs, 
       add_check(*option, spec);
     }
     if (!group.empty()) option->group(group);
+    options_[name] = option;
   }
 }
 
 BackendOptions BackendFlags::options() const {
   BackendOptions given;
+  // Also where the value is the usual one: a file may have another.
   for (const auto& [name, value] : texts_) {
-    if (value != defaults_.at(name)) given[name] = value;
+    if (options_.at(name)->count() > 0) given[name] = value;
   }
   for (const auto& [name, value] : flags_) {
-    if (value) given[name] = "true";
+    if (options_.at(name)->count() > 0) given[name] = value ? "true" : "false";
   }
   return given;
 }

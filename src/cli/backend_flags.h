@@ -9,7 +9,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace tandem {
 
@@ -24,7 +25,7 @@ class BackendFlags {
  private:
   std::map<std::string, std::string, std::less<>> texts_;  // With their defaults.
   std::map<std::string, bool, std::less<>> flags_;
-  BackendOptions defaults_;
+  std::map<std::string, const CLI::Option*, std::less<>> options_;
 };
 
 }  // namespace tandem

@@ -222,11 +222,13 @@ void add_compile_command(CLI::App& app) {
                    "(params.json, consolidated.NN.pth), a GGUF file, or llama2.c's .pt")
       ->required();
   command->add_option("-o,--output", o->output, "The file to write; default: the checkpoint's name with .tdm, here");
-  command
-      ->add_option("--target", o->target,
-                   "What it shall run on (see `tandem targets`); several, separated by commas: the first that works")
-      ->check(accepted_by(find_targets))
-      ->capture_default_str();
+  CLI::Option* target =
+      command
+          ->add_option(
+              "--target", o->target,
+              "What it shall run on (see `tandem targets`); several, separated by commas: the first that works")
+          ->check(accepted_by(find_targets))
+          ->capture_default_str();
   command->add_option("--mode", o->mode, "kv: one token per call; hybrid: prompts in chunks too")
       ->check(CLI::IsMember({"kv", "hybrid"}))
       ->capture_default_str();
@@ -262,8 +264,9 @@ void add_compile_command(CLI::App& app) {
                     "Replace the output even if what is there under its name was not written by tandem");
   command->add_flag("-q,--quiet", o->quiet, "No progress, no summary; warnings and errors stay");
   command->add_flag("--verbose", o->verbose, "Print what Qualcomm's library logs besides errors");
-  command->callback([o] {
+  command->callback([o, target] {
     if (o->output.empty()) o->output = default_output(o->checkpoint);
+    if (target->count() == 0) o->target = default_target(o->backend.options());
     run(*o);
   });
 }

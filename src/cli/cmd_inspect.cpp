@@ -73,7 +73,9 @@ Json device_json(const ArtifactHeader& h) {
   return {{"soc_model", d.soc_model},       {"hexagon", d.arch},
           {"vtcm_mb", d.vtcm_mb},           {"weight_shared", d.weight_shared},
           {"core_version", d.core_version}, {"backend_version", d.backend_version},
-          {"build_id", d.build_id},         {"spill_fill_bytes", d.spill_fill_bytes}};
+          {"build_id", d.build_id},         {"spill_fill_bytes", d.spill_fill_bytes},
+          {"hvx_threads", d.hvx_threads},   {"optimization_level", d.optimization_level},
+          {"signed_pd", d.signed_pd},       {"profile", d.profile}};
 }
 
 // The activation format of linear layers, by weight; those with float activations are omitted.

@@ -68,6 +68,8 @@ class BackendCompiler {
   // The options of CompileOptions::backend that it accepts, and the name of its targets as a group: "NPU targets".
   virtual std::span<const OptionSpec> options() const { return {}; }
   virtual std::string_view target_group() const { return {}; }
+  // The target that some option asks for, where the user names none; "" if there is no such option.
+  virtual std::string_view implied_target(const BackendOptions&) const { return {}; }
   // Whether the options are compatible, before anything is opened. They are among options().
   virtual Status check_options(const BackendOptions& options) const {
     return tandem::check_options(this->options(), options);

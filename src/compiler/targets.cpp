@@ -21,7 +21,12 @@ std::span<const Target> targets() {
   return kTargets;
 }
 
-std::string_view default_target() { return targets().empty() ? std::string_view() : targets().front().name; }
+std::string_view default_target(const BackendOptions& options) {
+  for (const BackendCompiler* compiler : backend_compilers()) {
+    if (const std::string_view name = compiler->implied_target(options); !name.empty()) return name;
+  }
+  return targets().empty() ? std::string_view() : targets().front().name;
+}
 
 Result<const Target*> find_target(std::string_view name) {
   std::string known;

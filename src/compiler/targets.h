@@ -10,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "numerics/weight_matrix.h"
+#include "tandem/backend_options.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -24,8 +25,8 @@ struct Target {
 
 // The targets of all back ends in this build, in their order.
 std::span<const Target> targets();
-// The first of them.
-std::string_view default_target();
+// The first of them, or the one that a back end's options imply.
+std::string_view default_target(const BackendOptions& options = {});
 // An unknown name is an error that lists the known ones.
 Result<const Target*> find_target(std::string_view name);
 // Of names separated by commas; each may be there once.

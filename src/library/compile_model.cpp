@@ -55,7 +55,7 @@ Result<CompileOptions> to_compile_options(const CompileModelOptions& given) {
   }
   if (given.context < 0)
     return invalid_argument("a context of {} makes no sense; give `context` as 1 or more", given.context);
-  if (!given.target.empty()) options.target = given.target;
+  options.target = given.target.empty() ? default_target(given.backend) : given.target;
   options.context = given.context;
   options.threads = given.threads;
   options.config_name = given.config;

@@ -134,12 +134,17 @@ class Filler {
   }
 
   void fill(DeviceInfo& device) {
-    auto& [soc_model, arch, vtcm_mb, weight_shared, core_version, backend_version, build_id, spill_fill_bytes] = device;
+    auto& [soc_model, arch, vtcm_mb, weight_shared, core_version, backend_version, build_id, spill_fill_bytes,
+           hvx_threads, optimization_level, signed_pd, profile] = device;
     soc_model = number<uint32_t>();
     for (int32_t* field : {&arch, &vtcm_mb}) *field = number<int32_t>();
     weight_shared = true;
     for (std::string* field : {&core_version, &backend_version, &build_id}) *field = word();
     spill_fill_bytes = number<uint64_t>();
+    hvx_threads = number<int32_t>();
+    optimization_level = number<int32_t>();
+    signed_pd = true;
+    profile = word();
   }
 
   void fill(Shard& shard) {

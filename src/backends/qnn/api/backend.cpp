@@ -117,6 +117,8 @@ int known_arch(uint32_t soc_model) {
   return 0;
 }
 
+std::span<const int> known_archs() { return kArchs; }
+
 ChipInfo query_chip(const Backend& backend) {
   ChipInfo chip;
   if (backend.core().device_get_platform_info == nullptr) return chip;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "backends/qnn/api/library.h"
@@ -95,5 +96,7 @@ ChipInfo query_chip(const Backend& backend);
 
 // The architecture of a SoC that we know, or 0. The library itself takes any pair of the two without complaint.
 int known_arch(uint32_t soc_model);
+// The architectures that tandem knows, in order.
+std::span<const int> known_archs();
 
 }  // namespace tandem::qnn

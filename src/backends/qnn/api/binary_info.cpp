@@ -70,6 +70,7 @@ Result<GraphInfo> convert(const abi::GraphInfo& graph) {
       info.spill_fill_bytes = blob.spill_fill_bytes;
       info.vtcm_bytes = blob.vtcm_bytes;
       info.optimization_level = blob.optimization_level;
+      info.hvx_threads = blob.hvx_threads;
     }
   }
   return info;
@@ -107,8 +108,9 @@ Result<BinaryInfo> read_binary_info(const Library& library, std::span<const uint
   }
   if (metadata == nullptr) return strange("nothing in it");
   if (metadata->version != 3) {
-    return unsupported("the context binary is described in form {}, and tandem reads form 3; compile it again with {}",
-                       metadata->version, kPackageVersion);
+    return unsupported(
+        "the context binary is described in form {}, and tandem reads form 3; compile it again with onnxruntime-qnn {}",
+        metadata->version, kPackageVersion);
   }
   const abi::BinaryInfoBody& body = metadata->body;
   if (body.backend_id != abi::kHtpBackendId) {

@@ -20,6 +20,7 @@ struct GraphInfo {
   uint64_t spill_fill_bytes = 0;
   uint64_t vtcm_bytes = 0;
   uint32_t optimization_level = 0;
+  uint64_t hvx_threads = 0;
 };
 
 struct BinaryInfo {

@@ -52,6 +52,15 @@ class QnnCompiler final : public BackendCompiler {
   std::span<const OptionSpec> options() const override { return npu_option_specs(); }
   std::string_view target_group() const override { return "NPU targets"; }
 
+  std::string_view implied_target(const BackendOptions& options) const override {
+    const auto soc = options.find("soc");
+    if (soc == options.end()) return {};
+    const auto chip = read_chip(soc->second);  // If it cannot be read, check_options() says why.
+    const auto found =
+        chip.ok() ? std::ranges::find(npu_targets(), chip->target.arch, &NpuTarget::arch) : npu_targets().begin();
+    return found->name;
+  }
+
   Status check_options(const BackendOptions& options) const override {
     auto parsed = parse_npu_options(options);
     return parsed.ok() ? ok_status() : Status(std::move(parsed).error());

@@ -39,12 +39,8 @@ constexpr uint64_t kWorkerFactor = 10;
 
 class NpuCompiler {
  public:
-  NpuCompiler(CompileJob& job, const NpuOptions& options)
-      : job_(job),
-        npu_(options),
-        target_(npu_target(job.target().name)),
-        pool_(job.options().threads),
-        stages_(job.report()) {}
+  NpuCompiler(CompileJob& job, const NpuOptions& options, const NpuTarget& target)
+      : job_(job), npu_(options), target_(target), pool_(job.options().threads), stages_(job.report()) {}
 
   Status run() {
     const qnn::LogScope scope(job_.options().log);
@@ -104,7 +100,14 @@ class NpuCompiler {
     form_.trace = npu_.trace;
     form_.embedding_on_host = embedding_on_host(job_.plan(), job_.recipe());
     const size_t weight_sets = shares_weights() ? 1 : job_.shapes().size();
-    TANDEM_ASSIGN(shards_, plan_shards(job_.plan(), job_.recipe(), {npu_.shards, weight_sets}));
+    const ShardOptions options = {.shards = npu_.shards,
+                                  .weight_sets = weight_sets,
+                                  .largest = npu_.shards > 0 ? target_.binary_limit : target_.usual_limit,
+                                  .largest_graph = target_.graph_limit};
+    TANDEM_ASSIGN(shards_, plan_shards(job_.plan(), job_.recipe(), options));
+    for (const ShardRange& shard : shards_) {
+      if (shard.estimated_bytes > target_.usual_limit) warn_about_size(shard.name, shard.estimated_bytes);
+    }
     // Rescoring reads hundreds of rows for each token; each should be contiguous.
     job_.report().rescored = job_.recipe().rescore.value_or(0);
     const WeightLayout layout = job_.report().rescored > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
@@ -116,6 +119,13 @@ class NpuCompiler {
       for (const ShardRange& shard : shards_) estimate_bytes_ += shard.estimated_bytes;
     }
     return ok_status();
+  }
+
+  void warn_about_size(const std::string& shard, uint64_t bytes) const {
+    job_.report().warnings.push_back(
+        str_format("the shard {} has {} MB, and some devices are reported to load {} MB at most: Snapdragon 8 Elite "
+                   "loads more (Qwen3-4B in one binary is published for it); try it on yours, or use more `shards`",
+                   shard, bytes >> 20, target_.usual_limit >> 20));
   }
 
   // Checksums of the inputs of each shard, and of the whole file.
@@ -140,10 +150,12 @@ class NpuCompiler {
     for (const MethodShape& shape : job_.shapes()) methods.push_back({shape.name, shape.tokens, shape.context});
     Json shards = Json::array();
     for (const ShardRange& shard : shards_) shards.push_back(shard.name);
-    return str_format("{} {:016x} {} {} {} {} {} shared {} graphs {} trace {} qnn {}", kVersion,
-                      job_.checkpoint().fingerprint(), target_.name, job_.recipe().to_json(), dump_json(methods),
+    const std::string chip = str_format("{} {} v{} vtcm {} hvx {} level {}", target_.name, target_.soc_model,
+                                        target_.arch, target_.vtcm_mb, npu_.hvx_threads, npu_.optimization_level);
+    return str_format("{} {:016x} {} {} {} {} {} shared {} graphs {} trace {} qnn {} {}", kVersion,
+                      job_.checkpoint().fingerprint(), chip, job_.recipe().to_json(), dump_json(methods),
                       dump_json(shards), calibration, shares_weights(),
-                      npu_.tune_graphs ? "tuned" : form_.variant.to_json(), npu_.trace, libraries_);
+                      npu_.tune_graphs ? "tuned" : form_.variant.to_json(), npu_.trace, libraries_, build_id_);
   }
 
   // ---- Stages ----
@@ -238,11 +250,7 @@ class NpuCompiler {
     }
     return run_tasks(work, tasks, [&](size_t task, const ShardResult& result) -> Status {
       const size_t shard = shard_of_task[task];
-      if (result.size > kNpuShardLimit) {
-        return resource_exhausted("the shard {} became {} MB, and devices load {} MB; use `shards` {} or more",
-                                  shards_[shard].name, result.size >> 20, kNpuShardLimit >> 20,
-                                  shards_.size() * (result.size / kNpuShardLimit + 1));
-      }
+      TANDEM_TRY(check_size(shards_[shard], result.size));
       TANDEM_TRY(
           work.add(shards_[shard].name, {result.size, result.hash, sources_[shard], result.report, result.to_json()}));
       results_[shard] = result;
@@ -250,6 +258,17 @@ class NpuCompiler {
       report_progress(shards_[shard].name);
       return ok_status();
     });
+  }
+
+  // Binaries may become a little larger than they were planned.
+  Status check_size(const ShardRange& shard, uint64_t bytes) const {
+    const uint64_t most = npu_.shards > 0 ? target_.binary_limit : target_.usual_limit;
+    if (bytes > most) {
+      return resource_exhausted("the shard {} became {} MB, and devices load {} MB; use `shards` {} or more",
+                                shard.name, bytes >> 20, most >> 20, shards_.size() * (bytes / most + 1));
+    }
+    if (bytes > target_.usual_limit && shard.estimated_bytes <= target_.usual_limit) warn_about_size(shard.name, bytes);
+    return ok_status();
   }
 
   Status run_tasks(const WorkFolder& work, const std::vector<WorkerTask>& tasks, const TaskDone& done) const {
@@ -278,6 +297,8 @@ class NpuCompiler {
     job.soc_model = target_.soc_model;
     job.arch = target_.arch;
     job.vtcm_mb = target_.vtcm_mb;
+    job.hvx_threads = npu_.hvx_threads;
+    job.optimization_level = npu_.optimization_level;
     job.weight_sharing = shares_weights();
     job.estimate = estimates_itself();
     job.libraries = libraries_;
@@ -326,7 +347,12 @@ class NpuCompiler {
     header.methods = methods_;
     header.device.soc_model = target_.soc_model;
     header.device.arch = target_.arch;
+    header.target = target_.name;
     header.device.vtcm_mb = target_.vtcm_mb;
+    header.device.hvx_threads = npu_.hvx_threads;
+    header.device.optimization_level = npu_.optimization_level;
+    header.device.signed_pd = npu_.signed_pd;
+    header.device.profile = npu_.profile;
     header.device.weight_shared = shares_weights();
     for (const ShardRange& range : shards_) {
       Shard shard;
@@ -400,6 +426,9 @@ class NpuCompiler {
 
 }  // namespace
 
-Status compile_for_npu(CompileJob& job, const NpuOptions& options) { return NpuCompiler(job, options).run(); }
+Status compile_for_npu(CompileJob& job, const NpuOptions& options) {
+  TANDEM_ASSIGN(const NpuTarget target, chosen_target(job.target(), options));
+  return NpuCompiler(job, options, target).run();
+}
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/qnn/api/power.h"
 #include "base/error.h"
 
 namespace tandem {
@@ -23,6 +24,13 @@ Status read_attention(std::string_view text, NpuOptions& options) {
   return ok_status();
 }
 
+constexpr int64_t kMaxHvxThreads = 16;
+
+Status check_profile_name(std::string_view name) {
+  auto profile = qnn::parse_performance_profile(name);
+  return profile.ok() ? ok_status() : Status(std::move(profile).error());
+}
+
 constexpr OptionSpec kSpecs[] = {
     {.name = "emulator",
      .kind = OptionKind::kFlag,
@@ -32,6 +40,30 @@ constexpr OptionSpec kSpecs[] = {
      .kind = OptionKind::kFlag,
      .help = "Each method has its own copy of the weights",
      .default_value = "false"},
+    {.name = "soc", .help = "A chip of your own, described by this JSON (docs/targets.md)", .value_name = "FILE"},
+    {.name = "vtcm-mb",
+     .kind = OptionKind::kCount,
+     .help = "MB of the NPU's fast memory that graphs may use; default: all of the chip's",
+     .least = 1,
+     .most = kMaxVtcmMb},
+    {.name = "hvx-threads",
+     .kind = OptionKind::kCount,
+     .help = "Threads of the NPU's vector units; default: Qualcomm's choice",
+     .least = 1,
+     .most = kMaxHvxThreads},
+    {.name = "optimization-level",
+     .kind = OptionKind::kCount,
+     .help = "How long Qualcomm's compiler optimizes: 2 or 3 (1 computes wrongly)",
+     .default_value = "3",
+     .least = 2,
+     .most = 3},
+    {.name = "signed-pd",
+     .kind = OptionKind::kFlag,
+     .help = "The file runs in a signed process on the NPU's DSP unless the app says otherwise",
+     .default_value = "false"},
+    {.name = "profile",
+     .help = "How fast the NPU is clocked unless the app says otherwise: burst, sustained, balanced, power_saver",
+     .check = check_profile_name},
     {.name = "shards", .kind = OptionKind::kCount, .help = "So many binaries; default: as sizes ask for", .least = 1},
     {.name = "attention",
      .help = "How decode and prefill compute attention, such as gqa+kv,sha+k; default: what is fastest",
@@ -73,9 +105,49 @@ constexpr OptionSpec kSpecs[] = {
 
 std::span<const OptionSpec> npu_option_specs() { return kSpecs; }
 
+namespace {
+
+// With what the chip's file has; values that were given directly win.
+Result<BackendOptions> with_chip(const BackendOptions& options, NpuOptions& parsed) {
+  BackendOptions all = options;
+  const auto soc = options.find("soc");
+  if (soc == options.end()) return all;
+  TANDEM_ASSIGN(parsed.chip, read_chip(soc->second));
+  for (const auto& [name, value] : parsed.chip->settings) {
+    if (Status status = check_option(*find_option(kSpecs, name), value); !status.ok()) {
+      return with_context(std::move(status).error(), "{}", soc->second);
+    }
+    all.emplace(name, value);
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<NpuTarget> chosen_target(const Target& row, const NpuOptions& options) {
+  NpuTarget target = options.chip ? options.chip->target : npu_target(row.name);
+  if (options.chip && npu_target(row.name).arch != target.arch) {
+    return invalid_argument("`target` is {}, a Hexagon V{}, and the chip of `soc` is a V{}; leave `target` out",
+                            row.name, npu_target(row.name).arch, target.arch);
+  }
+  if (options.vtcm_mb > target.vtcm_mb) {
+    return invalid_argument("`vtcm-mb` is {}, and {} has {} MB", options.vtcm_mb, target.name, target.vtcm_mb);
+  }
+  if (options.vtcm_mb > 0) target.vtcm_mb = options.vtcm_mb;
+  return target;
+}
+
 Result<NpuOptions> parse_npu_options(const BackendOptions& options) {
-  TANDEM_ASSIGN(const OptionValues values, OptionValues::read(kSpecs, options));
   NpuOptions parsed;
+  // The names first: a wrong one is a better reason than a file that cannot be read.
+  TANDEM_TRY(check_options(kSpecs, options));
+  TANDEM_ASSIGN(const BackendOptions all, with_chip(options, parsed));
+  TANDEM_ASSIGN(const OptionValues values, OptionValues::read(kSpecs, all));
+  parsed.vtcm_mb = static_cast<int>(values.count("vtcm-mb"));
+  parsed.hvx_threads = static_cast<int>(values.count("hvx-threads"));
+  parsed.optimization_level = static_cast<int>(values.count("optimization-level"));
+  parsed.signed_pd = values.flag("signed-pd");
+  parsed.profile = values.text("profile");
   parsed.emulator = values.flag("emulator");
   parsed.share_weights = !values.flag("unshared");
   parsed.shards = static_cast<int>(values.count("shards"));

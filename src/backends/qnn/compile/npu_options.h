@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/interface/options.h"
+#include "backends/qnn/compile/chip_file.h"
 #include "compiler/passes/attention_form.h"
 #include "tandem/status.h"
 
@@ -24,6 +25,12 @@ struct NpuOptions {
   bool tune_graphs = false;                  // Compile variants of a layer and use the fastest.
   std::filesystem::path tune_cache = {};     // Where tuning keeps its results; empty: the user's cache folder.
   bool trace = false;                        // Hidden states after each layer become outputs, for measurements.
+  std::optional<ChipFile> chip = {};         // Of the user's, instead of the target's.
+  int vtcm_mb = 0;                           // 0: the chip's.
+  int hvx_threads = 0;                       // 0: the library's choice.
+  int optimization_level = 3;                // 2 or 3.
+  bool signed_pd = false;                    // A default of running the file.
+  std::string profile = {};                  // The same; "" for none.
   int shards = 0;                            // 0: as many as the sizes require.
   int jobs = 0;                              // Shards that are compiled at a time; 0: as cores and memory allow.
   uint64_t memory = 0;         // Bytes that all of it may take; 0: kDefaultNpuMemory, or less where there is less.
@@ -33,6 +40,9 @@ struct NpuOptions {
 inline constexpr uint64_t kDefaultNpuMemory = uint64_t{7} << 30;
 
 std::span<const OptionSpec> npu_option_specs();
+// The chip to compile for: a row of the table, or the user's; with the VTCM that was asked for. It must not outlive
+// either.
+Result<NpuTarget> chosen_target(const Target& row, const NpuOptions& options);
 // From the back end's options by name. Unknown, invalid and incompatible ones are refused.
 Result<NpuOptions> parse_npu_options(const BackendOptions& options);
 

@@ -164,7 +164,7 @@ bool embedding_on_host(const ModelPlan& plan, const Recipe& recipe) {
 
 Status apply_npu_rules(const TargetRequest& request, const NpuOptions& npu, Recipe& recipe,
                        std::vector<std::string>& notes) {
-  const NpuTarget& target = npu_target(request.target.name);
+  TANDEM_ASSIGN(const NpuTarget target, chosen_target(request.target, npu));
   const ModelPlan& plan = request.plan;
   TANDEM_TRY(resolve_lm_head(target, plan, request.options, recipe, notes));
   TANDEM_TRY(check_formats(target, plan, recipe));

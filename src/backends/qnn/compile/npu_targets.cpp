@@ -53,29 +53,34 @@ std::string_view simulated_for(int arch) {
   return arch <= 75 ? "sa8255" : "sa8797";
 }
 
-NpuTarget make_target(const Soc& soc) {
+}  // namespace
+
+NpuTarget make_npu_target(uint32_t soc_model, int arch, int vtcm_mb) {
   NpuTarget target;
-  target.name = soc.name;
   target.backend = "qnn";
-  target.description = soc.description;
   target.weight_formats = {WeightFormat::kF16, WeightFormat::kI8};
-  if (soc.arch >= kLpbqFrom) target.weight_formats.push_back(WeightFormat::kLpbq4);
+  if (arch >= kLpbqFrom) target.weight_formats.push_back(WeightFormat::kLpbq4);
   target.kv_dtypes = {DType::kU8, DType::kF16};
-  if (soc.arch >= kInt16MatmulFrom) target.kv_dtypes.push_back(DType::kU16);
-  target.soc_model = soc.model;
-  target.arch = soc.arch;
-  target.vtcm_mb = soc.vtcm_mb;
-  target.shares_weights = soc.arch >= kSharingFrom;
-  target.is_simulated = std::ranges::find(kSimulated, soc.name) != std::end(kSimulated);
+  if (arch >= kInt16MatmulFrom) target.kv_dtypes.push_back(DType::kU16);
+  target.soc_model = soc_model;
+  target.arch = arch;
+  target.vtcm_mb = vtcm_mb;
+  target.shares_weights = arch >= kSharingFrom;
+  const auto is_it = [&](std::string_view name) {
+    return std::ranges::any_of(kSocs, [&](const Soc& soc) { return soc.name == name && soc.model == soc_model; });
+  };
+  target.is_simulated = std::ranges::any_of(kSimulated, is_it);
   return target;
 }
-
-}  // namespace
 
 std::span<const NpuTarget> npu_targets() {
   static const std::vector<NpuTarget> kTargets = [] {
     std::vector<NpuTarget> list;
-    for (const Soc& soc : kSocs) list.push_back(make_target(soc));
+    for (const Soc& soc : kSocs) {
+      list.push_back(make_npu_target(soc.model, soc.arch, soc.vtcm_mb));
+      list.back().name = soc.name;
+      list.back().description = soc.description;
+    }
     return list;
   }();
   return kTargets;

@@ -109,6 +109,13 @@ Result<ShardResult> write_binary(const ShardJob& job, const std::shared_ptr<cons
     TANDEM_TRY(file.commit());
     const qnn::Library& library = *context->device()->backend()->library();
     TANDEM_ASSIGN(const qnn::BinaryInfo info, qnn::read_binary_info(library, binary.bytes));
+    // By the SoC's number, whatever it was told.
+    if (info.arch != job.arch) {
+      return unsupported(
+          "QNN's library compiles for V{} where the SoC's number is {}, not for V{}; give the number of a "
+          "chip of that architecture",
+          info.arch, job.soc_model, job.arch);
+    }
     result.spill_fill_bytes = info.spill_fill_bytes();
     result.core_version = qnn::version_text(library.core_version());
     result.backend_version = qnn::version_text(library.htp_version());
@@ -204,6 +211,8 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
   qnn::LoweringOptions options;
   options.progress = stage;
   options.estimate = job.estimate;
+  options.hvx_threads = job.hvx_threads;
+  options.optimization_level = job.optimization_level;
   if (job.weight_sharing) options.weight_tile_channels = job.methods.variant.weight_tile_channels;
   TANDEM_ASSIGN(const auto lowered, qnn::lower_graphs(context, named, quantized, options));
   ShardResult result;

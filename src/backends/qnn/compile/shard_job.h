@@ -47,6 +47,8 @@ struct ShardJob {
   uint32_t soc_model = 0;
   int arch = 0;
   int vtcm_mb = 0;
+  int hvx_threads = 0;  // 0: the library's choice.
+  int optimization_level = 3;
   bool weight_sharing = false;
   bool estimate = false;  // Asks for ShardResult::GraphResult::estimate.
   std::string libraries;

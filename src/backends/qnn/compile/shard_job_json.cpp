@@ -106,6 +106,8 @@ std::string ShardJob::to_json() const {
                         {"soc_model", soc_model},
                         {"arch", arch},
                         {"vtcm_mb", vtcm_mb},
+                        {"hvx_threads", hvx_threads},
+                        {"optimization_level", optimization_level},
                         {"weight_sharing", weight_sharing},
                         {"estimate", estimate},
                         {"libraries", libraries},
@@ -135,6 +137,8 @@ Result<ShardJob> ShardJob::from_json(std::string_view text) {
   fields.read("soc_model", job.soc_model);
   fields.read("arch", job.arch);
   fields.read("vtcm_mb", job.vtcm_mb);
+  fields.read("hvx_threads", job.hvx_threads);
+  fields.read("optimization_level", job.optimization_level);
   fields.read("weight_sharing", job.weight_sharing);
   fields.read("estimate", job.estimate);
   fields.read("libraries", job.libraries);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/qnn/compile/npu_targets.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "compiler/passes/passes.h"
@@ -114,6 +113,24 @@ Result<ir::Graph> extract(const ir::Graph& method, const std::vector<bool>& take
   return part;
 }
 
+Status check_sizes(const ShardRange& shard, const Sizes& sizes, const ShardOptions& options) {
+  if (shard.estimated_bytes > options.largest) {
+    return resource_exhausted(
+        "the shard {} would be {} MB, more than the {} MB that {}; use more `shards`, or fewer bits", shard.name,
+        shard.estimated_bytes >> 20, options.largest >> 20,
+        options.shards > 0 ? "a binary can have" : "most devices load");
+  }
+  const uint64_t head = shard.head ? sizes.head : 0;
+  const uint64_t layers = (shard.estimated_bytes - head) / std::max<size_t>(options.weight_sets, 1);
+  const uint64_t graph = std::max(layers, head);
+  if (graph <= options.largest_graph) return ok_status();
+  return resource_exhausted(
+      "a graph of the shard {} would be {} MB, more than the {} MB that Qualcomm's compiler takes; use more `shards`, "
+      "or "
+      "fewer bits",
+      shard.name, graph >> 20, options.largest_graph >> 20);
+}
+
 }  // namespace
 
 Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe& recipe, const ShardOptions& options) {
@@ -154,14 +171,7 @@ Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe&
     shards.back().name += "+head";
     shards.back().estimated_bytes += sizes.head;
   }
-  static_assert(kNpuShardLimit < kNpuGraphLimit, "no graph of a shard is larger than the shard");
-  for (const ShardRange& shard : shards) {
-    if (shard.estimated_bytes > kNpuShardLimit) {
-      return resource_exhausted(
-          "the shard {} would be {} MB, more than the {} MB that devices load; use more shards, or fewer bits",
-          shard.name, shard.estimated_bytes >> 20, kNpuShardLimit >> 20);
-    }
-  }
+  for (const ShardRange& shard : shards) TANDEM_TRY(check_sizes(shard, sizes, options));
   return shards;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/qnn/compile/npu_targets.h"
 #include "ir/graph.h"
 #include "models/model_plan.h"
 #include "quant/recipe.h"
@@ -30,6 +31,9 @@ inline constexpr int64_t kPreferredShardLayers = 12;
 struct ShardOptions {
   int shards = 0;          // 0: as many as the sizes require.
   size_t weight_sets = 1;  // More than one where methods do not share weights.
+  // The most bytes of a binary, and of a graph in it, which has one set of weights.
+  uint64_t largest = kNpuShardLimit;
+  uint64_t largest_graph = kNpuGraphLimit;
 };
 Result<std::vector<ShardRange>> plan_shards(const ModelPlan& plan, const Recipe& recipe, const ShardOptions& options);
 

@@ -122,9 +122,10 @@ class Tuner {
 
 Result<std::string> tuning_key(const ModelPlan& plan, const Recipe& recipe, const ShardJob& layer,
                                const std::string& library) {
-  std::string key = str_format("tandem {} qnn {} soc {} v{} vtcm {} shared {} f16 {} recipe {} usual {}\n", kVersion,
-                               library, layer.soc_model, layer.arch, layer.vtcm_mb, layer.weight_sharing,
-                               layer.methods.f16, recipe.to_json(), layer.methods.variant.to_json());
+  std::string key =
+      str_format("tandem {} qnn {} soc {} v{} vtcm {} hvx {} level {} shared {} f16 {} recipe {} usual {}\n", kVersion,
+                 library, layer.soc_model, layer.arch, layer.vtcm_mb, layer.hvx_threads, layer.optimization_level,
+                 layer.weight_sharing, layer.methods.f16, recipe.to_json(), layer.methods.variant.to_json());
   // Without encodings, which are the model's own and cost nothing.
   StaticForm form;
   form.embedding_on_host = layer.methods.embedding_on_host;

@@ -4,6 +4,7 @@
 #include "artifact/header.h"
 #include "backends/qnn/execute/probe.h"
 #include "backends/qnn/execute/program.h"
+#include "base/error.h"
 #include "base/format.h"
 
 namespace tandem::qnn {
@@ -19,12 +20,11 @@ constexpr OptionSpec kOptions[] = {
      .help = "Folder of Qualcomm's libQnnHtp.so; default: TANDEM_QNN_LIBS, build/qnn, the Python package",
      .is_about_machine = true},
     {.name = "profile",
-     .help = "How fast an NPU is clocked: burst, sustained, balanced, power_saver",
-     .default_value = "burst",
+     .help = "How fast an NPU is clocked: burst, sustained, balanced, power_saver; default: the file's, or burst",
      .check = check_profile},
     {.name = "signed-pd",
      .kind = OptionKind::kFlag,
-     .help = "Run in a signed process on the NPU's DSP",
+     .help = "Run in a signed process on the NPU's DSP; default: as the file says",
      .default_value = "false"},
     {.name = "shared-buffers",
      .kind = OptionKind::kFlag,
@@ -48,7 +48,7 @@ class QnnBackend final : public tandem::Backend {
 
   Result<std::unique_ptr<Program>> load(const Artifact& artifact, ThreadPool& pool, const BackendOptions& options,
                                         const Log& log) const override {
-    TANDEM_ASSIGN(QnnOptions parsed, parse_qnn_options(options));
+    TANDEM_ASSIGN(QnnOptions parsed, parse_qnn_options(options, artifact.header().device));
     parsed.log = log;
     return load_program(artifact, pool, parsed);
   }
@@ -63,19 +63,34 @@ class QnnBackend final : public tandem::Backend {
   Result<Processor> processor() const override { return Processor{"QNN", nullptr}; }
 
   std::string describe_device(const DeviceInfo& device) const override {
-    return str_format("SoC {}, Hexagon V{}, QNN {} ({}), {}", device.soc_model, device.arch, device.core_version,
-                      device.build_id, device.weight_shared ? "one set of weights" : "weights not shared");
+    std::string text =
+        str_format("SoC {}, Hexagon V{}, {} MB of VTCM, {}; needs QNN {} ({}) or later", device.soc_model, device.arch,
+                   device.vtcm_mb, device.weight_shared ? "one set of weights" : "weights not shared",
+                   device.core_version, device.build_id);
+    if (device.optimization_level > 0) text += str_format("; optimization level {}", device.optimization_level);
+    if (device.hvx_threads > 0) text += str_format(", {} HVX threads", device.hvx_threads);
+    if (device.signed_pd) text += ", signed process";
+    if (!device.profile.empty()) text += str_format(", profile {}", device.profile);
+    return text;
   }
 };
 
 }  // namespace
 
-Result<QnnOptions> parse_qnn_options(const BackendOptions& options) {
+Result<QnnOptions> parse_qnn_options(const BackendOptions& options, const DeviceInfo& compiled) {
   TANDEM_ASSIGN(const OptionValues values, OptionValues::read(kOptions, options));
   QnnOptions parsed;
   parsed.libraries = values.text("qnn-libs");
-  TANDEM_ASSIGN(parsed.profile, parse_performance_profile(values.text("profile")));
-  parsed.signed_pd = values.flag("signed-pd");
+  const bool from_file = !values.has("profile") && !compiled.profile.empty();
+  const std::string usual = compiled.profile.empty() ? "burst" : compiled.profile;
+  auto profile = parse_performance_profile(values.has("profile") ? values.text("profile") : usual);
+  if (!profile.ok() && from_file) {
+    return corrupt(
+        "the file names the performance profile \"{}\", which is none; choose `profile`, or compile it again",
+        compiled.profile);
+  }
+  TANDEM_ASSIGN(parsed.profile, std::move(profile));
+  parsed.signed_pd = values.has("signed-pd") ? values.flag("signed-pd") : compiled.signed_pd;
   parsed.shared_buffers = values.flag("shared-buffers");
   parsed.rpc_polling_us = static_cast<uint32_t>(values.count("rpc-polling-us"));
   return parsed;

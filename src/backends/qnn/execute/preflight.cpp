@@ -36,15 +36,16 @@ Result<abi::Version> parse_version(const std::string& text) {
 }
 
 Status check_version(const std::string& compiled, const abi::Version& have, std::string_view what,
-                     const std::string& library) {
+                     const std::string& library, const std::string& build) {
   TANDEM_ASSIGN(const abi::Version want, parse_version(compiled));
   const bool newer_or_same =
       std::tie(have.major, have.minor, have.patch) >= std::tie(want.major, want.minor, want.patch);
   if (have.major == want.major && newer_or_same) return ok_status();
   return unsupported(
-      "the file was compiled with version {} of QNN's {}, and {} has {}; install the QNN libraries that compiled it or "
+      "the file was compiled with version {} of QNN's {}, and {} has {}; install the QNN libraries that compiled it{} "
+      "or "
       "later ones, or compile the model again with these",
-      compiled, what, library, version_text(have));
+      compiled, what, library, version_text(have), build.empty() ? "" : str_format(" ({})", build));
 }
 
 uint64_t mebibytes(uint64_t bytes) { return bytes / (1024 * 1024) + (bytes % (1024 * 1024) != 0 ? 1 : 0); }
@@ -53,8 +54,8 @@ uint64_t mebibytes(uint64_t bytes) { return bytes / (1024 * 1024) + (bytes % (10
 
 Status check_versions(const DeviceInfo& compiled, const abi::Version& core, const abi::Version& htp,
                       const std::string& library) {
-  TANDEM_TRY(check_version(compiled.core_version, core, "core interface", library));
-  return check_version(compiled.backend_version, htp, "HTP back end", library);
+  TANDEM_TRY(check_version(compiled.core_version, core, "core interface", library, compiled.build_id));
+  return check_version(compiled.backend_version, htp, "HTP back end", library, compiled.build_id);
 }
 
 Status check_target(const DeviceInfo& compiled, const Platform& platform, const ChipInfo& chip) {

@@ -33,8 +33,8 @@ struct QnnOptions {
   Log log = {};                                // Of the program and of its contexts.
 };
 
-// From the back end's options by name (docs/targets.md).
-Result<QnnOptions> parse_qnn_options(const BackendOptions& options);
+// From the back end's options by name (docs/targets.md), and from the file where an option is not given.
+Result<QnnOptions> parse_qnn_options(const BackendOptions& options, const DeviceInfo& compiled = {});
 
 // The artifact and the pool must outlive the program. Before a binary is passed to the library, its checksum, the
 // library's version, the chip and the memory are checked (preflight.h), and its inputs and outputs are compared with

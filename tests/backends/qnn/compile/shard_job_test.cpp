@@ -93,7 +93,7 @@ void expect_strict(const std::string& text) {
       if (value.is_number_float() && replaced.is_number()) continue;
       if (value.is_number_integer() && replaced == -1 &&
           (key == "layer_begin" || key == "layer_end" || key == "arch" || key == "vtcm_mb" || key == "threads" ||
-           key == "count")) {
+           key == "hvx_threads" || key == "optimization_level" || key == "count")) {
         continue;  // Signed numbers; whether they make sense is checked later.
       }
       Json wrong = whole;

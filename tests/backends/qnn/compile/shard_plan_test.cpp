@@ -130,11 +130,36 @@ TEST(PlanShards, RefusesWhatNoDeviceLoads) {
   EXPECT_EQ(one.error().code, ErrorCode::kResourceExhausted);
   EXPECT_HAS(one.error().message, "layers.0-35+head");
   EXPECT_HAS(one.error().message, "1907 MB");
-  EXPECT_HAS(one.error().message, "more shards");
+  EXPECT_HAS(one.error().message, "more `shards`");
   // An LM head that is too large stays so with any number of shards.
   const auto wide = plan_shards(model(4, 8192, 8192, 1'000'000), Recipe(), {0, 1});
   ASSERT_FALSE(wide.ok());
   EXPECT_HAS(wide.error().message, "the shard head would be 7968 MB");
+}
+
+// Qwen3-4B in one binary loads on Snapdragon 8 Elite.
+TEST(PlanShards, WhatTheUserAsksForIsAllowedUpToTheCompilersLimit) {
+  const ShardOptions asked = {.shards = 1, .largest = kNpuGraphLimit};
+  const auto one = plan_shards(model_4b(), Recipe(), asked);
+  ASSERT_TRUE(one.ok()) << one.error().message;
+  ASSERT_EQ(one->size(), 1u);
+  EXPECT_GT((*one)[0].estimated_bytes, kNpuShardLimit);
+  const auto eight = plan_shards(model_4b(), *recipe_preset("w8"), asked);
+  ASSERT_TRUE(eight.ok()) << eight.error().message;
+  EXPECT_GT((*eight)[0].estimated_bytes, uint64_t{INT32_MAX});
+  const auto half = plan_shards(model_4b(), *recipe_preset("fp16"), asked);
+  ASSERT_FALSE(half.ok());
+  EXPECT_EQ(half.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_HAS(half.error().message, "more than the 3584 MB that a binary can have");
+  // 32-bit sizes would wrap around.
+  const auto many = plan_shards(model(36, 8192, 28'672, 151'936), Recipe(), asked);
+  ASSERT_FALSE(many.ok());
+  EXPECT_HAS(many.error().message, "layers.0-35+head would be 1");
+  const auto graph =
+      plan_shards(model_4b(), Recipe(), {.shards = 1, .largest = kNpuGraphLimit, .largest_graph = 1 << 30});
+  ASSERT_FALSE(graph.ok());
+  EXPECT_HAS(graph.error().message, "a graph of the shard layers.0-35+head");
+  EXPECT_HAS(graph.error().message, "the 1024 MB that Qualcomm's compiler takes");
 }
 
 }  // namespace shard_plan_test

@@ -50,6 +50,30 @@ TEST(CheckVersions, WhatIsNoVersionIsDamage) {
   }
 }
 
+TEST(Defaults, OfTheFileAreUsedWhereTheAppSaysNothing) {
+  DeviceInfo device = compiled_for(69, 79);
+  auto options = parse_qnn_options({}, device);
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_EQ(options->profile, PerformanceProfile::kBurst);
+  EXPECT_FALSE(options->signed_pd);
+  device.profile = "power_saver";
+  device.signed_pd = true;
+  options = parse_qnn_options({}, device);
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_EQ(options->profile, PerformanceProfile::kPowerSaver);
+  EXPECT_TRUE(options->signed_pd);
+  options = parse_qnn_options({{"profile", "burst"}, {"signed-pd", "false"}}, device);
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_EQ(options->profile, PerformanceProfile::kBurst);
+  EXPECT_FALSE(options->signed_pd);
+  device.profile = "warp";
+  options = parse_qnn_options({}, device);
+  ASSERT_FALSE(options.ok());
+  EXPECT_EQ(options.error().code, ErrorCode::kCorrupt);
+  EXPECT_TRUE(test::says(options.error(), {"\"warp\"", "`profile`"}));
+  EXPECT_TRUE(parse_qnn_options({{"profile", "burst"}}, device).ok());
+}
+
 TEST(CheckTarget, OnAPhoneTheChipMustBeTheOneCompiledFor) {
   Platform phone;
   phone.emulator = false;
