@@ -222,9 +222,7 @@ void add_compile_command(CLI::App& app) {
                    "(params.json, consolidated.NN.pth), a GGUF file, or llama2.c's .pt")
       ->required();
   command->add_option("-o,--output", o->output, "The file to write; default: the checkpoint's name with .tdm, here");
-  command
-      ->add_option("--target", o->target,
-                   "What it shall run on (see `tandem targets`); several, separated by commas: the first that works")
+  command->add_option("--target", o->target, "What it shall run on (`tandem targets`); several by commas, best first")
       ->check(accepted_by(find_targets))
       ->capture_default_str();
   command->add_option("--mode", o->mode, "kv: one token per call; hybrid: prompts in chunks too")
