@@ -16,22 +16,34 @@ KvHead head_of(const CacheState& cache, int64_t head) {
   return kv;
 }
 
+// A prompt has millions of these numbers, so the order and the dtype are known outside of the loop.
+template <int64_t (*Index)(int64_t, int64_t, int64_t, int64_t), typename Number, typename Convert>
+void load_numbers(const KvHead& kv, int64_t dim, int64_t slot, float* row, Convert&& convert) {
+  const auto* const data = static_cast<const Number*>(kv.data);
+  const int64_t slots = kv.slots;
+  for (int64_t d = 0; d < dim; ++d) row[d] = convert(data[Index(slots, dim, slot, d)]);
+}
+
+template <int64_t (*Index)(int64_t, int64_t, int64_t, int64_t)>
+void load_row(const KvHead& kv, int64_t dim, int64_t slot, float* row) {
+  if (kv.dtype == DType::kF16) {
+    load_numbers<Index, uint16_t>(kv, dim, slot, row, [](uint16_t x) { return f32_from_f16(x); });
+  } else if (kv.dtype == DType::kU8) {
+    const float scale = kv.scale_and_min[2 * slot], min = kv.scale_and_min[2 * slot + 1];
+    load_numbers<Index, uint8_t>(kv, dim, slot, row, [=](uint8_t x) { return scale * static_cast<float>(x) + min; });
+  } else {
+    load_numbers<Index, float>(kv, dim, slot, row, [](float x) { return x; });
+  }
+}
+
 }  // namespace
 
 void load_cache_row(const CacheState& cache, int64_t head, int64_t slot, float* row) {
   const KvHead kv = head_of(cache, head);
-  const int64_t slots = cache.tensor->shape[1], dim = cache.tensor->shape[2];
-  const auto index = ir::is_keys(cache.tensor->purpose) ? key_index : value_index;
-  for (int64_t d = 0; d < dim; ++d) {
-    const int64_t at = index(slots, dim, slot, d);
-    if (kv.dtype == DType::kF16) {
-      row[d] = f32_from_f16(static_cast<const uint16_t*>(kv.data)[at]);
-    } else if (kv.dtype == DType::kU8) {
-      const float* const of = kv.scale_and_min + 2 * slot;
-      row[d] = of[0] * static_cast<float>(static_cast<const uint8_t*>(kv.data)[at]) + of[1];
-    } else {
-      row[d] = static_cast<const float*>(kv.data)[at];
-    }
+  if (ir::is_keys(cache.tensor->purpose)) {
+    load_row<key_index>(kv, cache.tensor->shape[2], slot, row);
+  } else {
+    load_row<value_index>(kv, cache.tensor->shape[2], slot, row);
   }
 }
 
