@@ -77,8 +77,16 @@ ArtifactHeader valid_header() {
   return header;
 }
 
-// What the rest of the program relies on once a header has been accepted.
-void check(const ArtifactHeader& header) {
+// The same with a second program.
+ArtifactHeader valid_header_of_two() {
+  ArtifactHeader header = valid_header();
+  header.more_programs = {first_program(header)};
+  header.more_programs[0].target = header.more_programs[0].backend = "reference";
+  return header;
+}
+
+// What the rest of the program relies on once a header has been accepted, for one of its programs.
+void check_program(const ArtifactHeader& header) {
   const auto inside = [&](const Range& range) {
     if (range.size == 0) return;
     if (range.segment >= header.segments.size()) std::abort();
@@ -99,6 +107,12 @@ void check(const ArtifactHeader& header) {
     if (ir::to_text(graph).empty()) std::abort();
     for (const ir::Tensor& tensor : graph.tensors) (void)tensor_bytes(tensor);
   }
+  if (used_segments(header).size() != header.segments.size()) std::abort();
+}
+
+void check(const ArtifactHeader& header) {
+  check_program(header);
+  for (const ProgramHeader& program : header.more_programs) check_program(with_program(header, program));
   // What is accepted can be written again, and is accepted again.
   if (!decode_header(encode_header(header), kDataEnd).ok()) std::abort();
 }
@@ -106,17 +120,18 @@ void check(const ArtifactHeader& header) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const std::vector<uint8_t> kValid = [] {
-    std::vector<uint8_t> bytes = encode_header(valid_header());
+  const auto encode = [](const ArtifactHeader& valid) {
+    std::vector<uint8_t> bytes = encode_header(valid);
     if (!decode_header(bytes, kDataEnd).ok()) std::abort();
     return bytes;
-  }();
+  };
+  static const std::vector<uint8_t> kValid = encode(valid_header()), kValidOfTwo = encode(valid_header_of_two());
   if (size == 0) return 0;
   std::vector<uint8_t> bytes;
   if (data[0] % 2 == 0) {
     bytes.assign(data + 1, data + size);
   } else {
-    bytes = kValid;
+    bytes = data[0] % 4 == 1 ? kValid : kValidOfTwo;
     for (size_t i = 1; i + 3 <= size; i += 3) {
       const size_t offset = static_cast<size_t>(data[i] | data[i + 1] << 8) % bytes.size();
       bytes[offset] = data[i + 2];

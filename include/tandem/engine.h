@@ -77,6 +77,12 @@ struct EngineOptions {
   // and says in the log why not those before it. This names the one to take instead, by its target ("sm8750") or by its
   // back end ("cpu": the first of that back end which works).
   std::string run_on = {};
+  // Names another program of the file, which computes single tokens while the one above computes prompts: an NPU for
+  // long prompts and a CPU for answers, say. Keys and values are converted from one's cache to the other's and rounded
+  // to what it holds, so answers may differ from those of either alone; a session has both caches. Where only one of
+  // the two works, it does everything, and the log says why. Not for models with windows or rotary tables for two
+  // lengths.
+  std::string decode_on = {};
 };
 
 // Receives a piece of the answer, always whole characters; returning false stops.

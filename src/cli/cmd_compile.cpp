@@ -224,9 +224,7 @@ void add_compile_command(CLI::App& app) {
   command->add_option("-o,--output", o->output, "The file to write; default: the checkpoint's name with .tdm, here");
   CLI::Option* target =
       command
-          ->add_option(
-              "--target", o->target,
-              "What it shall run on (see `tandem targets`); several, separated by commas: the first that works")
+          ->add_option("--target", o->target, "What it shall run on (`tandem targets`); several by commas, best first")
           ->check(accepted_by(find_targets))
           ->capture_default_str();
   command->add_option("--mode", o->mode, "kv: one token per call; hybrid: prompts in chunks too")

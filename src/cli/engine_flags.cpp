@@ -25,6 +25,7 @@ EngineOptions EngineFlags::options() const {
   options.log_level = verbose ? LogLevel::kInfo : LogLevel::kWarning;
   options.backend = backend.options();
   options.run_on = run_on;
+  options.decode_on = decode_on;
   return options;
 }
 

@@ -10,6 +10,7 @@ struct EngineFlags {
   int threads = 0;
   BackendFlags backend = {};
   std::string run_on = {};
+  std::string decode_on = {};  // Only commands that generate have a flag for it.
   bool verbose = false;
 
   void add_to(CLI::App& command);

@@ -28,6 +28,7 @@ constexpr FlagName kFlagNames[] = {
     {"checkpoint", "--checkpoint"},
     {"context", "--context"},
     {"conversations", "--conversations"},
+    {"decode_on", "--decode-on"},
     {"decode_only", "--mode kv"},
     {"force", "--force"},
     {"generate()", "--no-template"},

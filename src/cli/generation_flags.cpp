@@ -62,6 +62,8 @@ void GenerationFlags::add_to(CLI::App& command) {
       ->allow_extra_args(false);
   command.add_flag("--hide-reasoning", hide_reasoning, "Do not show what a thinking model writes before its answer");
   engine.add_to(command);
+  command.add_option("--decode-on", engine.decode_on,
+                     "Another program of a file for several targets, for single tokens; the first then does prompts");
 }
 
 namespace {

@@ -10,7 +10,7 @@
 #include "generation/reasoning_splitter.h"
 #include "generation/sampler.h"
 #include "generation/stop_strings.h"
-#include "runtime/token_runner.h"
+#include "runtime/session_runner.h"
 #include "tokenizer/stream_decoder.h"
 
 namespace tandem {
@@ -84,7 +84,7 @@ class TextStream {
 
 class ChatSession final : public Session {
  public:
-  ChatSession(std::shared_ptr<LoadedEngine> engine, TokenRunner runner)
+  ChatSession(std::shared_ptr<LoadedEngine> engine, SessionRunner runner)
       : engine_(std::move(engine)), runner_(std::move(runner)) {
     history_.reserve(static_cast<size_t>(engine_->context()) + 1);
   }
@@ -287,7 +287,7 @@ class ChatSession final : public Session {
   }
 
   std::shared_ptr<LoadedEngine> engine_;
-  TokenRunner runner_;
+  SessionRunner runner_;
   std::vector<int32_t> history_;
   std::span<const float> logits_;                            // Of the token computed last, in the runner's memory.
   TokenRunner::Logits wanted_ = TokenRunner::Logits::kLast;  // What the running call picks tokens from.
@@ -299,7 +299,7 @@ class ChatSession final : public Session {
 
 Result<std::unique_ptr<Session>> make_session(std::shared_ptr<LoadedEngine> engine) {
   return guarded([&]() -> Result<std::unique_ptr<Session>> {
-    TANDEM_ASSIGN(TokenRunner runner, TokenRunner::create(engine->program(), engine->table()));
+    TANDEM_ASSIGN(SessionRunner runner, SessionRunner::create(*engine));
     return std::unique_ptr<Session>(std::make_unique<ChatSession>(std::move(engine), std::move(runner)));
   });
 }

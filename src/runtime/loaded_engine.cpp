@@ -115,6 +115,12 @@ Result<std::shared_ptr<LoadedEngine>> LoadedEngine::load(Result<Artifact> artifa
     log.write(LogLevel::kWarning, str_format("the model runs on {} and not on {}: {}", engine->target(), program.target,
                                              program.error.message));
   }
+  if (!make_program) {
+    if (Status status = engine->bind_decode(*artifact); !status.ok()) {
+      TANDEM_TRY(artifact->check());
+      return with_context(std::move(status).error(), "{}", path);
+    }
+  }
   const Status text = engine->bind_text();
   TANDEM_TRY(artifact->check());
   if (!text.ok()) return with_context(text.error(), "{}", path);
@@ -127,6 +133,36 @@ Status LoadedEngine::bind_program(const ProgramMaker& make_program) {
   TANDEM_ASSIGN(program_,
                 make_program ? make_program(artifact_, pool_) : load_methods(artifact_, pool_, options_.backend, log));
   TANDEM_ASSIGN(table_, MethodTable::read(*program_, artifact_.header().model.vocab_size));
+  return ok_status();
+}
+
+Status LoadedEngine::bind_decode(const Artifact& file) {
+  if (options_.decode_on.empty()) return ok_status();
+  TANDEM_ASSIGN(const std::vector<size_t> candidates,
+                candidate_programs(file.header(), options_.decode_on, "decode_on"));
+  TANDEM_TRY(check_program_options(file.header(), candidates, options_.backend));
+  const Log log(options_.log, options_.log_level);
+  for (const size_t index : candidates) {
+    auto decode = std::make_unique<DecodeProgram>(DecodeProgram{file.program(index)});
+    if (decode->artifact.header().target == target()) return ok_status();
+    Status status = load_decode(*decode);
+    TANDEM_TRY(file.check());
+    if (status.ok()) {
+      TANDEM_ASSIGN(decode->from_prompt, KvTransfer::plan(*program_, table_, *decode->program, decode->table));
+      TANDEM_ASSIGN(decode->to_prompt, KvTransfer::plan(*decode->program, decode->table, *program_, table_));
+      decode_ = std::move(decode);
+      return ok_status();
+    }
+    log.write(LogLevel::kWarning, str_format("tokens are decoded on {} too and not on {}: {}", target(),
+                                             decode->artifact.header().target, status.error().message));
+  }
+  return ok_status();
+}
+
+Status LoadedEngine::load_decode(DecodeProgram& decode) {
+  const Log log(options_.log, options_.log_level);
+  TANDEM_ASSIGN(decode.program, load_methods(decode.artifact, pool_, options_.backend, log));
+  TANDEM_ASSIGN(decode.table, MethodTable::read(*decode.program, decode.artifact.header().model.vocab_size));
   return ok_status();
 }
 
@@ -159,15 +195,22 @@ Status LoadedEngine::verify_weights() {
 Status LoadedEngine::compare_checksums() {
   const size_t count = artifact_.header().segments.size();
   std::vector<Status> results(count);
-  const std::vector<bool> multiplied = multiplied_segments(artifact_);
-  // Not those of other programs. Shards were verified before they were passed to the vendor's library, and their pages
-  // are no longer needed.
-  std::vector<bool> compared = used_segments(artifact_.header());
-  compared.flip();
-  for (const Shard& shard : artifact_.header().shards) compared[shard.binary.segment] = true;
+  // Not those of programs that do not run. Shards were verified before they were passed to the vendor's library, and
+  // their pages are no longer needed.
+  std::vector<bool> used(count, false), multiplied(count, false), shards(count, false);
+  const auto add = [&](const Artifact& program) {
+    const std::vector<bool> of_program = used_segments(program.header()), products = multiplied_segments(program);
+    for (size_t i = 0; i < count; ++i) {
+      used[i] = used[i] || of_program[i];
+      multiplied[i] = multiplied[i] || products[i];
+    }
+    for (const Shard& shard : program.header().shards) shards[shard.binary.segment] = true;
+  };
+  add(artifact_);
+  if (decode_ != nullptr) add(decode_->artifact);
   pool_.run(static_cast<int64_t>(count), [&](int64_t i, int) {
     const auto segment = static_cast<size_t>(i);
-    if (compared[segment]) return;
+    if (!used[segment] || shards[segment]) return;
     results[segment] = artifact_.verify_segment(segment);
     if (!multiplied[segment]) artifact_.release_segment(segment);
   });

@@ -9,6 +9,7 @@
 #include "backends/interface/program.h"
 #include "base/thread_pool.h"
 #include "chat/chat_template.h"
+#include "runtime/kv_transfer.h"
 #include "runtime/method_table.h"
 #include "tandem/engine.h"
 #include "tokenizer/token_rules.h"
@@ -58,6 +59,14 @@ class LoadedEngine final : public Engine {
   // With the program that runs.
   const Artifact& artifact() const { return artifact_; }
   Program& program() { return *program_; }
+  // What computes single tokens, if it is not program(); null otherwise.
+  struct DecodeProgram {
+    Artifact artifact;
+    std::unique_ptr<Program> program = nullptr;
+    MethodTable table = {};
+    KvTransfer from_prompt = {}, to_prompt = {};
+  };
+  const DecodeProgram* decode_program() const { return decode_.get(); }
   ThreadPool& pool() { return pool_; }
   const MethodTable& table() const { return table_; }
   const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }
@@ -71,6 +80,9 @@ class LoadedEngine final : public Engine {
                                                     const ProgramMaker& make_program);
   Status bind_program(const ProgramMaker& make_program);
   Status bind_text();
+  // Of the file's programs, the one for single tokens.
+  Status bind_decode(const Artifact& file);
+  Status load_decode(DecodeProgram& decode);
   Status compare_checksums();
   template <typename Call>
   auto with_tokenizer(Call&& call) const -> decltype(call());
@@ -82,6 +94,7 @@ class LoadedEngine final : public Engine {
   ThreadPool pool_;
   std::unique_ptr<Program> program_;
   MethodTable table_;
+  std::unique_ptr<DecodeProgram> decode_;
   std::optional<Tokenizer> tokenizer_;
   std::unique_ptr<ChatTemplate> chat_template_;
   Error chat_template_error_;  // Why there is none.

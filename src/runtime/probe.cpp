@@ -1,5 +1,7 @@
 #include "tandem/probe.h"
 
+#include <algorithm>
+
 #include "artifact/reader.h"
 #include "backends/interface/probe.h"
 #include "backends/registry/registry.h"
@@ -68,8 +70,15 @@ Result<ProbeReport> probe_file(Result<Artifact> artifact, const EngineOptions& o
   if (!artifact.ok()) return std::move(artifact).error();
   ProbeReport report;
   report.file = artifact->path();
-  const auto candidates = candidate_programs(artifact->header(), options.run_on);
+  auto candidates = candidate_programs(artifact->header(), options.run_on);
   if (!candidates.ok()) return with_context(candidates.error(), "{}", report.file.string());
+  if (!options.decode_on.empty()) {
+    const auto more = candidate_programs(artifact->header(), options.decode_on, "decode_on");
+    if (!more.ok()) return with_context(more.error(), "{}", report.file.string());
+    for (const size_t index : *more) {
+      if (std::ranges::find(*candidates, index) == candidates->end()) candidates->push_back(index);
+    }
+  }
   for (const size_t index : *candidates) {
     auto probe = probe_program(artifact->program(index), options);
     TANDEM_TRY(artifact->check());

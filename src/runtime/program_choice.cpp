@@ -10,7 +10,8 @@
 
 namespace tandem {
 
-Result<std::vector<size_t>> candidate_programs(const ArtifactHeader& header, const std::string& run_on) {
+Result<std::vector<size_t>> candidate_programs(const ArtifactHeader& header, const std::string& name,
+                                               std::string_view option) {
   struct Name {
     std::string_view target, backend;
   };
@@ -18,19 +19,18 @@ Result<std::vector<size_t>> candidate_programs(const ArtifactHeader& header, con
   for (const ProgramHeader& program : header.more_programs) names.push_back({program.target, program.backend});
   std::vector<size_t> candidates(names.size());
   std::iota(candidates.begin(), candidates.end(), size_t{0});
-  if (run_on.empty()) return candidates;
+  if (name.empty()) return candidates;
   // A target's name comes first: some back ends have a target of their own name.
   for (const auto field : {&Name::target, &Name::backend}) {
     std::vector<size_t> named = candidates;
-    std::erase_if(named, [&](size_t i) { return names[i].*field != run_on; });
+    std::erase_if(named, [&](size_t i) { return names[i].*field != name; });
     if (!named.empty()) return named;
   }
   std::string known;
-  for (const Name& name : names) known += str_format("{}{}", known.empty() ? "" : ", ", name.target);
+  for (const Name& program : names) known += str_format("{}{}", known.empty() ? "" : ", ", program.target);
   return invalid_argument(
-      "the file has no program for \"{}\"; `run_on` may be a target or its back end, and the file is "
-      "for {}",
-      run_on, known);
+      "the file has no program for \"{}\"; `{}` may be a target or its back end, and the file is for {}", name, option,
+      known);
 }
 
 Status check_program_options(const ArtifactHeader& header, const std::vector<size_t>& programs,

@@ -1,6 +1,7 @@
 // Computes tokens at the next positions: fills a method's inputs by its metadata, runs it, reads its logits.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -52,6 +53,12 @@ class TokenRunner {
   // Frees positions from there on. Their contents are masked, then overwritten. Where a ring has dropped positions that
   // earlier tokens see, the next feed() recomputes those tokens.
   void rewind(int64_t position);
+  // Goes on at a position whose rows somebody else has written to the cache (KvTransfer).
+  void continue_at(int64_t position) {
+    position_ = position;
+    written_ = std::max(written_, position);
+  }
+  MethodMemory& memory() { return memory_; }
   uint64_t memory_bytes() const { return memory_.total_bytes(); }
 
  private:

@@ -1031,7 +1031,7 @@ class SeveralTargets(CliTest):
             self.assertEqual(self.ok("eval", both, "--on", name, *arguments).stdout,
                              self.ok("eval", alone, *arguments).stdout)
             for file in (both, alone):
-                self.ok("logits", file, "--tokens", "1,2,3", "-o", file.with_suffix(".npy"), *(
+                self.ok("logits", file, "--tokens", "1,2,3", "--out", file.with_suffix(".npy"), *(
                     ("--on", name) if file == both else ()))
             self.assertEqual(both.with_suffix(".npy").read_bytes(), alone.with_suffix(".npy").read_bytes())
 

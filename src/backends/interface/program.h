@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/interface/cache_rows.h"
 #include "ir/graph.h"
 #include "tandem/status.h"
 
@@ -43,6 +44,13 @@ class Program {
   // Memory for a session's inputs, outputs and states that the device reads and writes without copies. Null where any
   // memory does. It must outlive the execution contexts that it is bound to.
   virtual std::shared_ptr<uint8_t> allocate_shared(uint64_t) { return nullptr; }
+  // A row of a key or value cache as floats, and back, for a back end that orders its caches in its own way.
+  virtual void load_cache_row(const CacheState& cache, int64_t head, int64_t slot, float* row) const {
+    load_plain_cache_row(cache, head, slot, row);
+  }
+  virtual void store_cache_row(const CacheState& cache, int64_t head, int64_t slot, const float* row) const {
+    store_plain_cache_row(cache, head, slot, row);
+  }
 };
 
 }  // namespace tandem

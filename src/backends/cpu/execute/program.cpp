@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/execute/cache_rows.h"
 #include "backends/cpu/execute/plan.h"
 #include "backends/cpu/execute/step_runner.h"
 #include "backends/interface/method_memory.h"
@@ -49,6 +50,13 @@ class CpuProgram final : public Program {
   const ir::Graph& method(size_t index) const override { return *plans_[index].graph; }
 
   bool computes_argmax(size_t method) const override { return plans_[method].lm_head_step >= 0; }
+
+  void load_cache_row(const CacheState& cache, int64_t head, int64_t slot, float* row) const override {
+    cpu::load_cache_row(cache, head, slot, row);
+  }
+  void store_cache_row(const CacheState& cache, int64_t head, int64_t slot, const float* row) const override {
+    cpu::store_cache_row(kernels_, cache, head, slot, row);
+  }
 
   Result<std::unique_ptr<ExecutionContext>> new_context() override {
     uint64_t arena_bytes = 0, scratch_bytes = 0;

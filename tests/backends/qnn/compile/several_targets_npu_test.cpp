@@ -94,6 +94,53 @@ TEST_F(NpuAndCpu, WithoutTheLibraryTheCpuTakesOver) {
   EXPECT_HAS(warnings_[0], "is damaged");
 }
 
+// Keys and values are u8 in the NPU's cache and fp16 in the CPU's: the CPU continues with what the NPU rounded.
+TEST_F(NpuAndCpu, ThePromptOnTheNpuAndTokensOnTheCpu) {
+  TANDEM_NEEDS_QNN();
+  const fs::path both = compile_for("sm8750,cpu");
+  const auto continued = [&](const std::string& run_on, const std::string& decode_on) {
+    EngineOptions engine_options = test::npu_engine_options();
+    engine_options.run_on = run_on;
+    engine_options.decode_on = decode_on;
+    auto engine = Engine::load(both, engine_options);
+    EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
+    std::vector<float> rows;
+    if (!engine.ok()) return rows;
+    const auto session = test::new_session(**engine);
+    const auto score = [&](std::vector<int32_t> tokens) {
+      const std::vector<float> more = test::score(*session, tokens);
+      if (tokens.size() == 1) rows.insert(rows.end(), more.begin(), more.end());
+    };
+    score(prompt_);
+    for (const int32_t token : {8, 2, 17, 40}) score({token});
+    score({21, 22, 23});  // The NPU needs the rows that the CPU computed.
+    for (const int32_t token : {24, 25}) score({token});
+    return rows;
+  };
+  const std::vector<float> cpu = continued("cpu", ""), npu = continued("", ""), together = continued("", "cpu");
+  const double to_cpu = test::sqnr_db(cpu, together), npu_to_cpu = test::sqnr_db(cpu, npu);
+  std::printf("[ measured ] against the CPU alone: %.1f dB, the NPU alone %.1f dB\n", to_cpu, npu_to_cpu);
+  EXPECT_GE(to_cpu, 20.0);
+  EXPECT_GE(to_cpu, npu_to_cpu - 1.0) << "less of it is rounded";
+  EXPECT_FALSE(together == npu) << "the CPU computed the tokens";
+  EXPECT_FALSE(together == cpu) << "the NPU computed the prompts";
+  // Without the NPU's library, the CPU does everything.
+  EngineOptions alone = test::npu_engine_options();
+  alone.backend["qnn-libs"] = "/nonexistent";
+  alone.decode_on = "cpu";
+  const auto engine = Engine::load(both, alone);
+  ASSERT_TRUE(engine.ok()) << engine.error().message;
+  EXPECT_EQ((*engine)->target(), "cpu");
+  // And where only the CPU works for prompts, the NPU is not needed for tokens.
+  alone.run_on = "cpu";
+  alone.decode_on = "sm8750";
+  std::vector<std::string> warnings;
+  alone.log = [&](LogLevel, std::string_view message) { warnings.emplace_back(message); };
+  ASSERT_TRUE(Engine::load(both, alone).ok());
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_HAS(warnings[0], "tokens are decoded on cpu too and not on sm8750");
+}
+
 TEST_F(NpuAndCpu, TwoChipsAndACpu) {
   TANDEM_NEEDS_QNN();
   CompileOptions three = options("sm8750,sm8650,cpu");
