@@ -100,8 +100,8 @@ constexpr KnownFailure kKnownFailures[] = {
      "the device is offline; plug it in again, or restart adb with `adb kill-server`"},
     {"device unauthorized", ErrorCode::kIo,
      "the device does not trust this computer any more; unlock it and allow USB debugging"},
-    {"closed", ErrorCode::kIo, "the connection was lost; plug the device in again"},
-    {"not found", ErrorCode::kNotFound, "plug the device in again; `adb devices` lists what adb sees"},
+    {": closed", ErrorCode::kIo, "the connection was lost; plug the device in again"},
+    {"' not found", ErrorCode::kNotFound, "plug the device in again; `adb devices` lists what adb sees"},
 };
 
 // adb's own words begin so. A program on the device may begin with "error: " as well.

@@ -126,7 +126,8 @@ class Planner {
 
   // An option that a file has no use for is refused.
   Status check_packages() const {
-    for (const auto& [name, path] : options_.packages) {
+    for (const auto& package : options_.packages) {
+      const std::string& name = package.first;
       if (std::ranges::any_of(programs_, [&](const TargetProgram& p) { return p.needs.option == name; })) continue;
       return invalid_argument("{} is for {} and needs no files of a vendor; leave out `{}`", options_.file.string(),
                               plan_.manifest.target, name);

@@ -1,6 +1,7 @@
 // The bytes of a file to be deployed: mapped, or unpacked from an archive.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -150,7 +151,9 @@ class RunningProcess {
   // with its server: the end of the program counts, not the end of the pipes.
   bool step(ProcessResult& result) {
     pollfd polled[] = {{output_.read_end(), POLLIN, 0}, {errors_.read_end(), POLLIN, 0}};
-    ::poll(polled, 2, kPollMilliseconds);
+    // A program closes its outputs just before it ends.
+    const bool is_ending = polled[0].fd < 0 && polled[1].fd < 0;
+    ::poll(polled, 2, is_ending ? 1 : kPollMilliseconds);
     int status = 0;
     const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
     output_.read_to(result.output);

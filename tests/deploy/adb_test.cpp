@@ -51,6 +51,9 @@ TEST(Adb, FailuresBecomeSentences) {
   EXPECT_EQ(full.error().code, ErrorCode::kResourceExhausted);
   expect_says(describe("adb: error: failed to copy: Permission denied"), "/data/local/tmp");
   expect_says(describe("error: device offline"), "offline");
+  expect_says(describe("error: device 'X' not found"), "adb devices");
+  expect_says(describe("sh: stat: not found"), "copying a failed: sh: stat: not found");
+  expect_says(describe("error: closed"), "connection was lost");
   expect_says(describe("something\nelse\n"), "copying a failed: something else");
   expect_says(describe(""), "said nothing");
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/mapped_file.h"
 #include "deploy/elf_writer.h"
 
