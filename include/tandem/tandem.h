@@ -144,6 +144,10 @@ typedef struct tandem_engine_options {
   void* log_user_data;
   const tandem_backend_option* backend_options;
   size_t backend_option_count;
+  // Of a file for several targets: the program to take, by its target or back end, and another one for single tokens.
+  // NULL: the first that works, for everything. See EngineOptions::run_on and decode_on in engine.h.
+  const char* run_on;
+  const char* decode_on;
 } tandem_engine_options;
 
 // Maps the file and checks its header; the weights are not read. `options` may be NULL.
@@ -165,6 +169,10 @@ typedef struct tandem_engine_info {
   int64_t vocab_size;  // Logits of a row.
   int32_t has_tokenizer;
   int32_t reserved;
+  // What the program that runs was compiled for ("sm8750"), and its back end ("qnn"). Valid as long as the engine or
+  // one of its sessions exists.
+  const char* target;
+  const char* backend;
 } tandem_engine_info;
 
 TANDEM_API tandem_status tandem_engine_get_info(const tandem_engine* engine, tandem_engine_info* info);
@@ -331,9 +339,9 @@ TANDEM_API tandem_status tandem_probe_fd(int32_t descriptor, int64_t offset, int
 // ---- Structs that hold their defaults ----
 
 #define TANDEM_ENGINE_OPTIONS_INIT \
-  { sizeof(tandem_engine_options), 0, 0, 0, 0, NULL, NULL, NULL, 0 }
+  { sizeof(tandem_engine_options), 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL }
 #define TANDEM_ENGINE_INFO_INIT \
-  { sizeof(tandem_engine_info), 0, 0, 0, 0, 0, 0 }
+  { sizeof(tandem_engine_info), 0, 0, 0, 0, 0, 0, NULL, NULL }
 #define TANDEM_GENERATE_OPTIONS_INIT \
   { sizeof(tandem_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL }
 #define TANDEM_GENERATE_RESULT_INIT \

@@ -93,6 +93,8 @@ tandem_status tandem_engine_get_info(const tandem_engine* handle, tandem_engine_
     known.context = engine->context();
     known.vocab_size = engine->vocab_size();
     known.has_tokenizer = engine->has_tokenizer() ? 1 : 0;
+    known.target = engine->target().data();  // Both end with a zero byte: they are strings of the file's header.
+    known.backend = engine->backend().data();
     write_struct(kEngineInfoLayout, &known, info);
     return ok_status();
   });

@@ -77,6 +77,8 @@ Result<EngineOptions> to_engine_options(const tandem_engine_options* given) {
       function(static_cast<tandem_log_level>(level) + 1, text.c_str(), user_data);
     };
   }
+  if (known.run_on != nullptr) options.run_on = known.run_on;
+  if (known.decode_on != nullptr) options.decode_on = known.decode_on;
   TANDEM_TRY(set_backend_options(known, options.backend));
   return options;
 }

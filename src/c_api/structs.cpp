@@ -25,11 +25,14 @@ constexpr FieldRange kEngineOptionsFields[] = {
     TANDEM_FIELD(tandem_engine_options, log_user_data),
     TANDEM_FIELD(tandem_engine_options, backend_options),  // NOLINT: the size of the pointer is meant.
     TANDEM_FIELD(tandem_engine_options, backend_option_count),
+    TANDEM_FIELD(tandem_engine_options, run_on),
+    TANDEM_FIELD(tandem_engine_options, decode_on),
 };
 constexpr FieldRange kEngineInfoFields[] = {
     TANDEM_FIELD(tandem_engine_info, mode),          TANDEM_FIELD(tandem_engine_info, threads),
     TANDEM_FIELD(tandem_engine_info, context),       TANDEM_FIELD(tandem_engine_info, vocab_size),
     TANDEM_FIELD(tandem_engine_info, has_tokenizer), TANDEM_FIELD(tandem_engine_info, reserved),
+    TANDEM_FIELD(tandem_engine_info, target),        TANDEM_FIELD(tandem_engine_info, backend),
 };
 constexpr FieldRange kGenerateOptionsFields[] = {
     TANDEM_FIELD(tandem_generate_options, temperature),

@@ -67,7 +67,7 @@ class Planner {
       artifact.release_segment(i);
     }
     plan_.context = artifact.header().methods.front().context;
-    TANDEM_TRY(add_program(artifact.header()));
+    for (size_t i = 0; i < artifact.program_count(); ++i) TANDEM_TRY(add_program(artifact.program(i).header()));
     TANDEM_ASSIGN(FileContent content, FileContent::map(options_.file));
     plan_.manifest.model = options_.file.filename().string();
     add(plan_.manifest.model, "model", "", std::move(content));

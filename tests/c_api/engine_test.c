@@ -47,6 +47,7 @@ static void check_info(const tandem_engine* engine) {
   CHECK_OK(tandem_engine_get_info(engine, &info));
   CHECK(info.mode == TANDEM_MODE_HYBRID && info.threads == 2 && info.context == 64 && info.vocab_size == 288);
   CHECK(info.has_tokenizer == 1);
+  CHECK(strcmp(info.target, "cpu") == 0 && strcmp(info.backend, "cpu") == 0);
   int32_t* eos = NULL;
   size_t count = 0;
   CHECK_OK(tandem_engine_eos_tokens(engine, &eos, &count));
