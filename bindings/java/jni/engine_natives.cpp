@@ -82,9 +82,14 @@ void JNICALL free_engine(JNIEnv*, jclass, jlong handle) { delete &from_handle<En
 jlongArray JNICALL describe(JNIEnv* env, jclass natives, jlong handle) {
   return at_border(env, natives, [&]() -> Result<jlongArray> {
     const Engine& engine = *from_handle<EngineHandle>(handle).engine;
-    const int64_t numbers[] = {static_cast<int64_t>(engine.mode()), engine.context(), engine.vocab_size(),
-                               engine.threads(), engine.has_tokenizer() ? 1 : 0};
+    const int64_t numbers[] = {engine.context(), engine.vocab_size(), engine.threads(), engine.has_tokenizer() ? 1 : 0};
     return to_java(env, std::span<const int64_t>(numbers));
+  });
+}
+
+jbyteArray JNICALL mode(JNIEnv* env, jclass natives, jlong handle) {
+  return at_border(env, natives, [&]() -> Result<jbyteArray> {
+    return to_java(env, std::string_view(mode_name(from_handle<EngineHandle>(handle).engine->mode())));
   });
 }
 
@@ -159,6 +164,7 @@ std::span<const JNINativeMethod> engine_natives() {
       {const_cast<char*>("version"), const_cast<char*>("()[B"), reinterpret_cast<void*>(version_text)},
       {const_cast<char*>("freeEngine"), const_cast<char*>("(J)V"), reinterpret_cast<void*>(free_engine)},
       {const_cast<char*>("describe"), const_cast<char*>("(J)[J"), reinterpret_cast<void*>(describe)},
+      {const_cast<char*>("mode"), const_cast<char*>("(J)[B"), reinterpret_cast<void*>(mode)},
       {const_cast<char*>("eosTokens"), const_cast<char*>("(J)[I"), reinterpret_cast<void*>(eos_tokens)},
       {const_cast<char*>("encode"), const_cast<char*>("(J[BZZ)[I"), reinterpret_cast<void*>(encode)},
       {const_cast<char*>("decode"), const_cast<char*>("(J[IZ)[B"), reinterpret_cast<void*>(decode)},

@@ -20,10 +20,12 @@ public final class Engine implements AutoCloseable {
 
     private final NativeHandle handle;
     private final long[] facts;
+    private final String mode;
 
     private Engine(long address) {
         handle = NativeHandle.own(this, address, KIND, "engine");
         facts = Native.describe(address);
+        mode = Utf8.decode(Native.mode(address));
     }
 
     /** The version of the native library, such as "0.1.0". */
@@ -63,24 +65,24 @@ public final class Engine implements AutoCloseable {
 
     /** "kv": one token per call, prompts too; "hybrid": prompts in chunks. */
     public String mode() {
-        return facts[0] == 0 ? "kv" : "hybrid";
+        return mode;
     }
 
     /** Positions of a session. */
     public long context() {
-        return facts[1];
+        return facts[0];
     }
 
     public long vocabSize() {
-        return facts[2];
+        return facts[1];
     }
 
     public int threads() {
-        return (int) facts[3];
+        return (int) facts[2];
     }
 
     public boolean hasTokenizer() {
-        return facts[4] != 0;
+        return facts[3] != 0;
     }
 
     /** The tokens that end an answer. */

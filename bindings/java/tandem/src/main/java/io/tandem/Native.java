@@ -26,8 +26,10 @@ final class Native {
 
     static native void freeEngine(long engine);
 
-    /** Mode, context, vocabulary, threads, whether there is a tokenizer. */
+    /** Context, vocabulary, threads, whether there is a tokenizer. */
     static native long[] describe(long engine);
+
+    static native byte[] mode(long engine);
 
     static native int[] eosTokens(long engine);
 
