@@ -142,6 +142,12 @@ qnn: deps-test ## Install Qualcomm's QNN library into build/qnn and run the test
 	ctest --test-dir build/release --output-on-failure --timeout 900 -L npu
 	@scripts/skipped_tests.sh build/release
 
+.PHONY: test-qnn-versions
+test-qnn-versions: deps-test ## Run NPU tests on each version of Qualcomm's library that PyPI has (slow; 480 MB of downloads)
+	cmake --preset release -DTANDEM_TESTS=ON
+	$(CMAKE_BUILD) build/release --target tandem tandem-qnn-worker $(QNN_TESTS) -j $(JOBS)
+	scripts/test_qnn_versions.sh
+
 .PHONY: lint
 lint: deps-lint ## Check formatting, lengths of functions and other cheap rules
 	scripts/lint.sh
