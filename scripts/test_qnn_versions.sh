@@ -17,8 +17,8 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 declare -A cells
 
-# What depends on the library in test_compiler_npu; the rest of it has run with the version of build/qnn.
-compiler_tests='Emulator*:NpuLoad*:CustomChips*:Device*:Encodings*'
+# Every family in integers and in fp16, loading, chips; `make qnn` runs all of test_compiler_npu with one version.
+compiler_tests='Emulator/EveryFamily*:NpuLoad*:CustomChips*:Encodings*'
 
 run_tests() { # VERSION PROGRAM [FILTER]
   local log=$work/$1.$2.log start=$SECONDS result
@@ -46,6 +46,8 @@ for version in "${versions[@]}"; do
   run_tests "$version" test_compiler_npu "$compiler_tests"
   TANDEM_QNN_LIBS=$PWD/build/qnn-$version "$tandem" compile models/demo -o "$work/$version.tdm" --target sm8750 \
     --emulator --mode kv --context 128 --quiet
+  echo "onnxruntime-qnn $version: ${cells[$version.test_qnn_api]}; ${cells[$version.test_qnn_execute]};" \
+    "${cells[$version.test_qnn_lower]}; ${cells[$version.test_compiler_npu]}"
 done
 
 scripts/install_qnn.sh --version "$newest" > /dev/null
