@@ -1127,6 +1127,30 @@ class Npu(CliTest):
         self.assertRegex(verbose.stderr, r"(?m)^info: QNN: ")
         self.assertEqual(json.loads(verbose.stdout)["tokens"], one["tokens"])
 
+    def test_a_chip_of_ones_own(self):
+        chip = self.folder / "chip.json"
+        for text, part in (("{", "chip.json"), ('{"base": "cpu"}', "no NPU target"), ('{"chip": 1}', '"chip" is unknown'),
+                           ('{"base": "sm8750", "hexagon": 85}', "does not support"),
+                           ('{"base": "sm8750", "profile": "warp"}', "warp")):
+            chip.write_text(text)
+            with self.subTest(text=text):
+                self.assert_one_error(tandem("compile", DEMO, "-o", self.output, "--soc", chip), part)
+        chip.write_text('{"base": "sm8750", "name": "mine", "vtcm_mb": 4, "profile": "balanced"}')
+        self.assert_one_error(tandem("compile", DEMO, "-o", self.output, "--soc", chip, "--target", "cpu"), "--soc is for NPU")
+        self.assert_one_error(tandem("compile", DEMO, "-o", self.output, "--soc", chip, "--target", "sm8550"), "--target")
+        self.assert_one_error(tandem("compile", DEMO, "-o", self.output, "--target", "sm8750", "--vtcm-mb", "9"), "--vtcm-mb")
+        self.assert_one_error(tandem("compile", DEMO, "-o", self.output, "--soc", "/nonexistent"), "/nonexistent")
+        if qnn_libraries() is None:
+            self.skipTest("not tested, because there is no libQnnHtp.so (QNN); `make qnn` installs it")
+        self.ok("compile", DEMO, "-o", self.output, "--soc", chip, "--mode", "kv", "--context", 64, "--hvx-threads", 2,
+                "--qnn-libs", qnn_libraries())
+        info = json.loads(self.ok("inspect", self.output, "--json").stdout)
+        device = info["device"]
+        self.assertEqual((info["target"], device["soc_model"], device["vtcm_mb"], device["hvx_threads"]), ("mine", 69, 4, 2))
+        self.assertEqual((device["optimization_level"], device["signed_pd"], device["profile"]), (3, False, "balanced"))
+        self.assertIn("4 MB of VTCM", self.ok("inspect", self.output).stdout)
+        self.assertEqual(len(self.run_demo("--profile", "burst", "--signed-pd=false")["tokens"]), 4)
+
     def test_bench(self):
         self.compile_demo("--emulator")
         arguments = ("bench", self.output, "--prompt", 8, "--tokens", 2, "--repeats", 1, "--qnn-libs", qnn_libraries())

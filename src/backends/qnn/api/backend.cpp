@@ -160,6 +160,12 @@ Result<std::shared_ptr<const Backend>> Backend::create(std::shared_ptr<const Lib
     backend->handle_ = nullptr;
     return describe_error(result, "starting QNN's HTP back end", listener.said());
   }
+  if (const abi::Version have = backend->library()->htp_version(); have.minor < kOldestTestedHtp.minor) {
+    log_message(LogLevel::kWarning,
+                str_format("{} has version {} of QNN's HTP back end, and tandem was tested with {} to {} only",
+                           backend->library()->path(), version_text(have), version_text(kOldestTestedHtp),
+                           version_text(kNewestTestedHtp)));
+  }
   return std::shared_ptr<const Backend>(backend);
 }
 

@@ -59,6 +59,9 @@ Status GraphLowering::rope() {
   TANDEM_ASSIGN(const TensorType type, type_of(in()));
   const bool takes_type = !type.is_float() || rotary_embedding_takes_floats(htp_version());
   if ((graph_.tokens == 1 || !takes_type) && !op_->attributes.interleaved) return rope_by_parts(heads);
+  if (!takes_type) {
+    return unsupported("fp16 with rotary embeddings in neighbouring pairs needs QAIRT 2.48 or later; use `recipe` w8");
+  }
   TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), values_.heads(in_id(), heads)));
   const auto table = [&](size_t i) {
     return values_.get(in_id(i), {1, {1, dim(in(i).shape[0]), dim(in(i).shape[1])}});
