@@ -44,7 +44,7 @@ check_library() {  # PATH, a regular expression of what it may export
   extra=$(nm -DC --defined-only "$library" | cut -d' ' -f3- | grep -vE "$allowed") || true
   [[ -z $extra ]] || complain "$name exports more than its public interface:"$'\n'"$extra"
 }
-check_library "$runtime" '^((typeinfo|typeinfo name|vtable) for tandem::(Engine|Session)$|tandem::(Engine|Session)::|tandem::(guard_file_mappings|version|mode_name|finish_reason_name|probe|ProbeReport::to_json)\()'
+check_library "$runtime" '^((typeinfo|typeinfo name|vtable) for tandem::(Engine|Session)$|tandem::(Engine|Session)::|tandem::(guard_file_mappings|version|mode_name|finish_reason_name|probe|ProbeReport::to_json(\[abi:cxx11\])?)\()'
 (($(stat -c %s "$work/stripped") <= most_bytes)) || complain "libtandem.so is larger than $most_bytes bytes"
 check_library "$compiler_library" '^tandem::(compile_model|guard_compiler_mappings)\('
 
