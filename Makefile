@@ -174,6 +174,7 @@ JNI_LIBS ?= build/android-arm64
 .PHONY: aar
 aar: ## Assemble build/java/tandem.aar from `make java` and JNI_LIBS=FOLDER of libtandem_jni.so for 64-bit ARM
 	scripts/make_aar.sh $(JNI_LIBS)
+
 .PHONY: test-qnn-versions
 test-qnn-versions: deps-test ## Run NPU tests on each version of Qualcomm's library that PyPI has (slow; 480 MB of downloads)
 	cmake --preset release -DTANDEM_TESTS=ON

@@ -19,7 +19,7 @@ die() {
   exit 1
 }
 [[ -f $libraries/libtandem_jni.so ]] ||
-  die "there is no $libraries/libtandem_jni.so; build it with the NDK (`make android`) or say where it is: JNI_LIBS=FOLDER"
+  die "there is no $libraries/libtandem_jni.so; build it with the NDK (make android) or say where it is: JNI_LIBS=FOLDER"
 [[ -f $classes/io/tandem/LlmModule.class ]] || die "the Java classes are not built; \`make java\` builds them"
 command -v jar > /dev/null || die "there is no \`jar\`; install a JDK"
 

@@ -19,7 +19,7 @@ for tool in aarch64-linux-gnu-g++ qemu-aarch64; do
 done
 
 cmake --preset arm64 > /dev/null
-cmake --build "$build" --target test_cpu_kernels test_cpu_execute tandem_shared tandem-runner -j "$jobs"
+cmake --build "$build" --target test_cpu_kernels test_cpu_execute test_c_api tandem_shared tandem-runner -j "$jobs"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -46,6 +46,7 @@ arm, here = (json.load(open(path)) for path in sys.argv[1:])
 sys.exit(0 if arm["tokens"] == here["tokens"] and len(here["tokens"]) > 50 else "other tokens on ARM than here")'
   echo "demo model, $recipe: the same tokens on ARM and here"
 done
+"${emulate[@]}" "$build/tests/test_c_api" tests/data/artifact/v1.tdm
 "${emulate[@]}" "$build/tandem-runner" probe "$work/w4.tdm" | tee "$work/probe"
 grep -q "^cpu" "$work/probe"
 

@@ -24,5 +24,5 @@ expected=$(TANDEM_ISA=portable build/release/tandem run build/demo.tdm -q --gree
   -p "Tell me a story about a fox named Leo.")
 [[ $told == "$expected" ]] || { echo "test_arm_java.sh: on ARM it tells: $told" >&2; exit 1; }
 
-scripts/make_aar.sh "$build" "$work/tandem.aar"
+scripts/make_aar.sh --linux "$build" "$work/tandem.aar"
 echo "test_arm_java.sh: the same story on ARM; an AAR has $(stat -c %s "$work/tandem.aar") bytes"

@@ -10,9 +10,9 @@
 #define TANDEM_CONCAT(a, b) TANDEM_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function if `expr` (a Status) failed.
-#define TANDEM_TRY(expr)                                                                                       \
-  do {                                                                                                         \
-    if (::tandem::Status tandem_status = (expr); !tandem_status.ok()) return std::move(tandem_status).error(); \
+#define TANDEM_TRY(expr)                                                                              \
+  do {                                                                                                \
+    if (::tandem::Status tandem_try = (expr); !tandem_try.ok()) return std::move(tandem_try).error(); \
   } while (false)
 
 // `TANDEM_ASSIGN(auto file, MappedFile::open(path));` declares or assigns the value, or returns the error.

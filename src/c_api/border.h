@@ -11,9 +11,6 @@
 #include "tandem/status.h"
 #include "tandem/tandem.h"
 
-// TANDEM_TRY has a variable of the name tandem_status.
-#pragma GCC diagnostic ignored "-Wshadow"
-
 namespace tandem::c_api {
 
 // Keeps the message for tandem_last_error() and returns the code.

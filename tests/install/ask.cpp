@@ -1,6 +1,7 @@
 // ask FILE PROMPT: prints a few greedy tokens of an answer.
 #include <tandem/engine.h>
 #include <tandem/mapping_guard.h>
+#include <tandem/probe.h>
 
 #include <cstdio>
 #include <vector>
@@ -12,6 +13,11 @@ int main(int argc, char** argv) {
   options.log = [](tandem::LogLevel level, std::string_view message) {
     std::fprintf(stderr, "%s: %.*s\n", tandem::log_level_name(level), static_cast<int>(message.size()), message.data());
   };
+  const auto report = tandem::probe(argv[1], options);
+  if (!report.ok() || !report->usable) {
+    std::fprintf(stderr, "%s\n", report.ok() ? report->to_json().c_str() : report.error().message.c_str());
+    return 1;
+  }
   const auto engine = tandem::Engine::load(argv[1], options);
   if (!engine.ok()) {
     std::fprintf(stderr, "%s: %s\n", tandem::error_code_name(engine.error().code), engine.error().message.c_str());
