@@ -168,6 +168,24 @@ std::string default_output(const std::string& checkpoint) {
   return name + ".tdm";
 }
 
+// How numbers are stored and rounded.
+void add_format_options(CLI::App& command, Options& o) {
+  command.add_option("--recipe", o.recipe, "How weights are stored: fp32, fp16, bf16, w8, w4, or a JSON file")
+      ->capture_default_str();
+  command.add_option("--kv", o.kv, "How keys and values are kept: fp32, fp16, u8, u16; default: the recipe's")
+      ->check(accepted_by(parse_kv_format));
+  command
+      .add_option("--activations", o.activations,
+                  "How a CPU rounds the input of quantized layers: int8, int16, or auto (16 bits where int8 loses "
+                  "much on the text of --calib); default: the recipe's")
+      ->check(accepted_by(parse_activation_format));
+  command
+      .add_option("--head", o.head,
+                  "How the LM head is stored: fp32, fp16, bf16, int8, lpbq4; default: the recipe's, on an NPU lpbq4 "
+                  "with w4 where its logits can be rescored")
+      ->check(accepted_by(parse_weight_spec));
+}
+
 void add_target_options(CLI::App& command, Options& o) {
   const std::string calibration = "Calibration (NPU targets, --activations auto)", npu = "NPU targets";
   command.add_option("--calib", o.calibration.file, "A text, or JSON with conversations; default: a text of our own")
@@ -239,20 +257,7 @@ void add_compile_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--context", o->context, "Positions of a conversation; default: the model's own, up to 4096")
       ->check(whole_number(1));
-  command->add_option("--recipe", o->recipe, "How weights are stored: fp32, fp16, bf16, w8, w4, or a JSON file")
-      ->capture_default_str();
-  command->add_option("--kv", o->kv, "How keys and values are kept: fp32, fp16, u8, u16; default: the recipe's")
-      ->check(accepted_by(parse_kv_format));
-  command
-      ->add_option("--activations", o->activations,
-                   "How a CPU rounds the input of quantized layers: int8, int16, or auto (16 bits where int8 loses "
-                   "much on the text of --calib); default: the recipe's")
-      ->check(accepted_by(parse_activation_format));
-  command
-      ->add_option("--head", o->head,
-                   "How the LM head is stored: fp32, fp16, bf16, int8, lpbq4; default: the recipe's, on an NPU lpbq4 "
-                   "with w4 where its logits can be rescored")
-      ->check(accepted_by(parse_weight_spec));
+  add_format_options(*command, *o);
   command->add_option("--threads", o->threads, "Threads; 0, the default: one per core")
       ->check(whole_number(0, kMaxThreads));
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();
