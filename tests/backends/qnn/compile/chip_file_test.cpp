@@ -198,7 +198,9 @@ TEST(CustomChips, TheExampleOfTheDocumentationCompilesAndRunsAndItsFileSaysWhatI
   for (const qnn::GraphInfo& graph : info->graphs) {
     EXPECT_EQ(graph.vtcm_bytes, uint64_t{4} << 20) << graph.name;
     // QAIRT 2.47 answers 6, whatever it was told.
-    if (info->htp_version.minor >= 48) EXPECT_EQ(graph.hvx_threads, 4u) << graph.name;
+    if (info->htp_version.minor >= 48) {
+      EXPECT_EQ(graph.hvx_threads, 4u) << graph.name;
+    }
     EXPECT_EQ(graph.optimization_level, 2u) << graph.name;
   }
   const std::vector<int32_t> tokens = {1, 5, 9, 2, 7, 3};
