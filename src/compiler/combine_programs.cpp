@@ -109,6 +109,7 @@ class Combiner {
     const auto number = static_cast<uint32_t>(out_.segments.size());
     SegmentFile own = segment;
     std::vector<uint64_t> offsets;
+    offsets.reserve(kept.size());
     for (const Range* part : kept) offsets.push_back(part->offset);
     if (kept.size() < parts.size()) TANDEM_TRY(write_again(program.work, index, kept, own, offsets));
     for (size_t i = 0; i < kept.size(); ++i) {
