@@ -36,6 +36,13 @@ Result<Value> parse_object(std::string_view json, std::string_view what, Origin 
   return value;
 }
 
+// What is wrong with the caller's JSON is wrong with an argument, and not with a file.
+Result<Value> parse_argument(std::string_view json, std::string_view what, Origin origin = Origin::kData) {
+  auto value = parse_object(json, what, origin);
+  if (!value.ok()) return Error{ErrorCode::kInvalidArgument, std::move(value).error().message};
+  return value;
+}
+
 }  // namespace
 
 Result<Value> message_value(const Message& message) {
@@ -48,12 +55,12 @@ Result<Value> message_value(const Message& message) {
   Origin origin = message.role == "assistant" ? Origin::kAssistant : Origin::kData;
   Value fields;
   if (!message.fields.empty()) {
-    TANDEM_ASSIGN(fields, parse_object(message.fields, "the fields of a message", origin));
+    TANDEM_ASSIGN(fields, parse_argument(message.fields, "the fields of a message", origin));
     const Value* role = fields.dict().find("role");
     const bool other = role != nullptr && !(role->is_string() && role->text() == message.role);
     if (other && origin != Origin::kData) {
       origin = Origin::kData;
-      TANDEM_ASSIGN(fields, parse_object(message.fields, "the fields of a message", origin));
+      TANDEM_ASSIGN(fields, parse_argument(message.fields, "the fields of a message", origin));
     }
   }
   dict->set(Value::literal("role"), role_value(message.role));
@@ -113,7 +120,7 @@ Result<jinja::MarkedText> ChatTemplate::render_marked(std::span<const Message> m
   }
   Value more;
   if (!variables.empty()) {
-    TANDEM_ASSIGN(more, parse_object(variables, "the template's variables"));
+    TANDEM_ASSIGN(more, parse_argument(variables, "the template's variables"));
   }
   return render_marked(Value::list(std::move(list)), add_generation_prompt, more);
 }

@@ -103,6 +103,7 @@ class ChatSession final : public Session {
   Result<GenerateResult> generate_chat(std::span<const Message> messages, const GenerateOptions& options,
                                        const StreamCallback& callback) override {
     return stoppable([&]() -> Result<GenerateResult> {
+      if (messages.empty()) return invalid_argument("there are no messages; give at least one");
       TANDEM_ASSIGN(const LoadedEngine::ChatPrompt prompt,
                     engine_->chat_prompt(messages, true, options.template_variables, options.parse_special));
       return go_on_from(prompt.tokens, ReasoningSplitter::after_prompt(prompt.text), options, callback);

@@ -10,6 +10,12 @@ class Message(ctypes.Structure):
     _fields_ = [("role", c_char_p), ("content", c_char_p), ("fields", c_char_p)]
 
 
+class EngineOptions(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("threads", c_int32), ("verify", c_int32), ("log_level", c_int32),
+                ("reserved", c_int32), ("log", c_void_p), ("log_user_data", c_void_p), ("backend_options", c_void_p),
+                ("backend_option_count", c_size_t), ("run_on", c_char_p), ("decode_on", c_char_p)]
+
+
 class EngineInfo(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("mode", c_int32), ("threads", c_int32), ("context", c_int64),
                 ("vocab_size", c_int64), ("has_tokenizer", c_int32), ("reserved", c_int32),
@@ -50,5 +56,5 @@ def load(path):
     return library
 
 
-__all__ = ["EngineInfo", "GenerateOptions", "GenerateResult", "LogitsFunction", "Message", "TextFunction", "byref",
-           "load", "sized"]
+__all__ = ["EngineInfo", "EngineOptions", "GenerateOptions", "GenerateResult", "LogitsFunction", "Message",
+           "TextFunction", "byref", "load", "sized"]

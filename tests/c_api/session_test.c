@@ -208,12 +208,16 @@ void test_callbacks(void) {
   CHECK(strcmp(stream.text, from_json.text) == 0 && strcmp(stream.text, result.text) == 0);
   CHECK_OK(tandem_generate_result_clear(&result));
   CHECK_STATUS(TANDEM_INVALID_ARGUMENT, tandem_session_generate_chat_json(session, "[1]", &options, &result));
+  CHECK_FAILS(TANDEM_INVALID_ARGUMENT, "no messages",
+              tandem_session_generate_chat(session, NULL, 0, &options, &result));
+  CHECK_FAILS(TANDEM_INVALID_ARGUMENT, "no messages",
+              tandem_session_generate_chat_json(session, "[]", &options, &result));
   options.template_variables = "no JSON";
-  CHECK(tandem_session_generate_chat(session, &question, 1, &options, &result) != TANDEM_OK);
+  CHECK_STATUS(TANDEM_INVALID_ARGUMENT, tandem_session_generate_chat(session, &question, 1, &options, &result));
   tandem_status code = TANDEM_OK;
   char* message = NULL;
   CHECK_OK(tandem_session_last_error(session, &code, &message));
-  CHECK(code != TANDEM_OK && strcmp(message, tandem_last_error()) == 0 && strlen(message) > 0);
+  CHECK(code == TANDEM_INVALID_ARGUMENT && strcmp(message, tandem_last_error()) == 0 && strlen(message) > 0);
   tandem_free(message);
   CHECK(result.text == NULL);
 

@@ -11,8 +11,8 @@ import sys
 import tempfile
 import unittest
 
-from ctypes_binding import (EngineInfo, GenerateOptions, GenerateResult, LogitsFunction, Message, TextFunction, byref,
-                            load, sized)
+from ctypes_binding import (EngineInfo, EngineOptions, GenerateOptions, GenerateResult, LogitsFunction, Message,
+                            TextFunction, byref, load, sized)
 
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
 PROMPT = "Tell me a story about a fox named Leo."
@@ -30,25 +30,25 @@ class CtypesTest(unittest.TestCase):
         cls.folder.cleanup()
 
     @classmethod
-    def compile(cls, checkpoint, name):
+    def compile(cls, checkpoint, name, *flags):
         path = os.path.join(cls.folder.name, name)
-        subprocess.run([TANDEM, "compile", str(checkpoint), "-o", path, "-q", "--context", "256"], check=True)
+        subprocess.run([TANDEM, "compile", str(checkpoint), "-o", path, "-q", "--context", "256", *flags], check=True)
         return path
 
     def check(self, status):
         self.assertEqual(status, 0, self.library.tandem_last_error())
 
-    def session(self, path):
+    def session(self, path, options=None):
         engine, session = ctypes.c_void_p(), ctypes.c_void_p()
-        self.check(self.library.tandem_engine_load(path.encode(), None, byref(engine)))
+        self.check(self.library.tandem_engine_load(path.encode(), byref(options) if options else None, byref(engine)))
         self.check(self.library.tandem_session_create(engine, byref(session)))
         self.addCleanup(self.library.tandem_engine_destroy, engine)
         self.addCleanup(self.library.tandem_session_destroy, session)
         return engine, session
 
-    def by_command_line(self, path, count):
-        run = subprocess.run([TANDEM, "run", path, "-p", PROMPT, "--greedy", "-n", str(count), "--json"], check=True,
-                             capture_output=True)
+    def by_command_line(self, path, count, *flags):
+        run = subprocess.run([TANDEM, "run", path, "-p", PROMPT, "--greedy", "-n", str(count), "--json", *flags],
+                             check=True, capture_output=True)
         return json.loads(run.stdout)
 
     def chat(self, session, options):
@@ -147,6 +147,33 @@ class CtypesTest(unittest.TestCase):
             self.check(self.library.tandem_engine_load_fd(file.fileno(), 0, -1, None, byref(engine)))
         self.check(self.library.tandem_engine_destroy(engine))
         self.assertEqual(self.library.tandem_engine_destroy(engine), 1)
+
+    def test_a_file_for_several_targets(self):
+        path = self.compile(SOURCES / "models/demo", "several.tdm", "--target", "cpu,reference")
+        generate = sized(GenerateOptions)
+        generate.max_new_tokens = 12
+        for run_on, decode_on, flags, runs in (
+                (None, None, [], b"cpu"),
+                (b"", b"", [], b"cpu"),
+                (b"cpu", None, ["--on", "cpu"], b"cpu"),
+                (b"reference", None, ["--on", "reference"], b"reference"),
+                (b"cpu", b"reference", ["--on", "cpu", "--decode-on", "reference"], b"cpu")):
+            with self.subTest(run_on=run_on, decode_on=decode_on):
+                options = sized(EngineOptions)
+                options.run_on, options.decode_on = run_on, decode_on
+                engine, session = self.session(path, options)
+                info = sized(EngineInfo)
+                self.check(self.library.tandem_engine_get_info(engine, byref(info)))
+                self.assertEqual((info.target, info.backend), (runs, runs))
+                self.assertEqual(self.chat(session, generate)["tokens"], self.by_command_line(path, 12, *flags)["tokens"])
+        for field in ("run_on", "decode_on"):
+            options, engine = sized(EngineOptions), ctypes.c_void_p()
+            setattr(options, field, b"sm8750")
+            status = self.library.tandem_engine_load(path.encode(), byref(options), byref(engine))
+            self.assertEqual(self.library.tandem_status_name(status), b"invalid_argument")
+            self.assertIn(f"`{field}`".encode(), self.library.tandem_last_error())
+            self.assertIn(b"cpu, reference", self.library.tandem_last_error())
+            self.assertIsNone(engine.value)
 
     def test_probe_is_json(self):
         text = ctypes.c_char_p()

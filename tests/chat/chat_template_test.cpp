@@ -66,8 +66,19 @@ TEST(ChatTemplate, MessagesHaveOtherFields) {
             "assistant:hm:{\"role\": \"assistant\", \"content\": \"Yes\", \"reasoning_content\": \"hm\", "
             "\"tool_calls\": []};");
   EXPECT_FALSE(chat->render(std::vector<Message>{{"user", "\xff"}}, false).ok());
-  EXPECT_FALSE(chat->render(std::vector<Message>{{"user", "x", "no json"}}, false).ok());
-  EXPECT_FALSE(chat->render(std::vector<Message>{{"user", "x", "[]"}}, false).ok());
+}
+
+TEST(ChatTemplate, BadJsonIsABadArgument) {
+  const auto chat = ChatTemplate::create({.text = "{{ messages|length }}"});
+  ASSERT_TRUE(chat.ok());
+  const std::vector<Message> good = {{"user", "x"}};
+  EXPECT_EQ(*chat->render(good, false, "{}"), "1");
+  using namespace std::string_literals;
+  for (const std::string& bad : {"no json"s, "[]"s, "{"s, "{\"a\": \"\xff\"}"s, "{}\0"s, "3"s}) {
+    EXPECT_EQ(chat->render(good, false, bad).status().error().code, ErrorCode::kInvalidArgument) << bad;
+    const std::vector<Message> messages = {{"user", "x", bad}};
+    EXPECT_EQ(chat->render(messages, false).status().error().code, ErrorCode::kInvalidArgument) << bad;
+  }
 }
 
 TEST(ChatTemplate, ReportsErrorsOfTheModelsTemplate) {

@@ -129,6 +129,21 @@ TEST(Chat, TextIsEncodedAsText) {
   EXPECT_EQ(*engine->encode("Once upon a time", true), *engine->encode("Once upon a time", true, true));
 }
 
+TEST(Chat, AConversationHasAMessage) {
+  const auto engine = demo_engine();
+  const auto session = test::new_session(*engine);
+  const auto nothing = session->generate_chat({}, {}, {});
+  ASSERT_FALSE(nothing.ok());
+  EXPECT_EQ(nothing.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(nothing.error().message, "there are no messages; give at least one");
+  EXPECT_TRUE(session->tokens().empty());
+  EXPECT_TRUE(engine->encode_chat({}, false).ok()) << "a prefix may be empty";
+  const std::vector<Message> messages = {{"user", "hi"}};
+  GenerateOptions options;
+  options.template_variables = "{not json";
+  EXPECT_EQ(session->generate_chat(messages, options, {}).status().error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST(Chat, AFileWithoutATokenizerSaysSo) {
   const auto engine = test::load_engine(test::compiled({.checkpoint = test::golden_dir("qwen3")}));
   EXPECT_FALSE(engine->has_tokenizer());

@@ -22,33 +22,36 @@ jlong to_handle(std::shared_ptr<Engine> engine) {
   return to_handle(std::make_unique<EngineHandle>(EngineHandle{std::move(engine)}));
 }
 
-// backend: name, value, name, …
+// texts: run_on, decode_on, then the options of back ends: name, value, name, …
 EngineOptions to_engine_options(JNIEnv* env, jint threads, jint verify, jint log_level, jobject log,
-                                jobjectArray backend) {
+                                jobjectArray texts) {
   EngineOptions options;
   options.threads = threads;
   options.verify = static_cast<VerifyWeights>(verify);
   options.log_level = static_cast<LogLevel>(log_level);
   options.log = make_log_callback(env, log);
-  std::vector<std::string> parts = to_strings(env, backend);
-  for (size_t i = 0; i + 1 < parts.size(); i += 2) options.backend[parts[i]] = std::move(parts[i + 1]);
+  std::vector<std::string> parts = to_strings(env, texts);
+  if (parts.size() < 2) return options;
+  options.run_on = std::move(parts[0]);
+  options.decode_on = std::move(parts[1]);
+  for (size_t i = 2; i + 1 < parts.size(); i += 2) options.backend[parts[i]] = std::move(parts[i + 1]);
   return options;
 }
 
 jlong JNICALL load_file(JNIEnv* env, jclass natives, jbyteArray path, jint threads, jint verify, jint log_level,
-                        jobject log, jobjectArray backend) {
+                        jobject log, jobjectArray texts) {
   return at_border(env, natives, [&]() -> Result<jlong> {
-    auto engine = Engine::load(to_string(env, path), to_engine_options(env, threads, verify, log_level, log, backend));
+    auto engine = Engine::load(to_string(env, path), to_engine_options(env, threads, verify, log_level, log, texts));
     if (!engine.ok()) return engine.error();
     return to_handle(*std::move(engine));
   });
 }
 
 jlong JNICALL load_region(JNIEnv* env, jclass natives, jint descriptor, jlong offset, jlong length, jint threads,
-                          jint verify, jint log_level, jobject log, jobjectArray backend) {
+                          jint verify, jint log_level, jobject log, jobjectArray texts) {
   return at_border(env, natives, [&]() -> Result<jlong> {
     auto engine = Engine::load(FileRegion{descriptor, offset, length},
-                               to_engine_options(env, threads, verify, log_level, log, backend));
+                               to_engine_options(env, threads, verify, log_level, log, texts));
     if (!engine.ok()) return engine.error();
     return to_handle(*std::move(engine));
   });
@@ -59,19 +62,19 @@ jbyteArray JNICALL version_text(JNIEnv* env, jclass natives) {
 }
 
 jbyteArray JNICALL probe_file(JNIEnv* env, jclass natives, jbyteArray path, jint threads, jint verify, jint log_level,
-                              jobject log, jobjectArray backend) {
+                              jobject log, jobjectArray texts) {
   return at_border(env, natives, [&]() -> Result<jbyteArray> {
-    const auto report = probe(to_string(env, path), to_engine_options(env, threads, verify, log_level, log, backend));
+    const auto report = probe(to_string(env, path), to_engine_options(env, threads, verify, log_level, log, texts));
     if (!report.ok()) return report.error();
     return to_java(env, std::string_view(report->to_json()));
   });
 }
 
 jbyteArray JNICALL probe_region(JNIEnv* env, jclass natives, jint descriptor, jlong offset, jlong length, jint threads,
-                                jint verify, jint log_level, jobject log, jobjectArray backend) {
+                                jint verify, jint log_level, jobject log, jobjectArray texts) {
   return at_border(env, natives, [&]() -> Result<jbyteArray> {
     const auto report =
-        probe(FileRegion{descriptor, offset, length}, to_engine_options(env, threads, verify, log_level, log, backend));
+        probe(FileRegion{descriptor, offset, length}, to_engine_options(env, threads, verify, log_level, log, texts));
     if (!report.ok()) return report.error();
     return to_java(env, std::string_view(report->to_json()));
   });
@@ -90,6 +93,18 @@ jlongArray JNICALL describe(JNIEnv* env, jclass natives, jlong handle) {
 jbyteArray JNICALL mode(JNIEnv* env, jclass natives, jlong handle) {
   return at_border(env, natives, [&]() -> Result<jbyteArray> {
     return to_java(env, std::string_view(mode_name(from_handle<EngineHandle>(handle).engine->mode())));
+  });
+}
+
+jbyteArray JNICALL target(JNIEnv* env, jclass natives, jlong handle) {
+  return at_border(env, natives, [&]() -> Result<jbyteArray> {
+    return to_java(env, from_handle<EngineHandle>(handle).engine->target());
+  });
+}
+
+jbyteArray JNICALL backend(JNIEnv* env, jclass natives, jlong handle) {
+  return at_border(env, natives, [&]() -> Result<jbyteArray> {
+    return to_java(env, from_handle<EngineHandle>(handle).engine->backend());
   });
 }
 
@@ -165,6 +180,8 @@ std::span<const JNINativeMethod> engine_natives() {
       {const_cast<char*>("freeEngine"), const_cast<char*>("(J)V"), reinterpret_cast<void*>(free_engine)},
       {const_cast<char*>("describe"), const_cast<char*>("(J)[J"), reinterpret_cast<void*>(describe)},
       {const_cast<char*>("mode"), const_cast<char*>("(J)[B"), reinterpret_cast<void*>(mode)},
+      {const_cast<char*>("target"), const_cast<char*>("(J)[B"), reinterpret_cast<void*>(target)},
+      {const_cast<char*>("backend"), const_cast<char*>("(J)[B"), reinterpret_cast<void*>(backend)},
       {const_cast<char*>("eosTokens"), const_cast<char*>("(J)[I"), reinterpret_cast<void*>(eos_tokens)},
       {const_cast<char*>("encode"), const_cast<char*>("(J[BZZ)[I"), reinterpret_cast<void*>(encode)},
       {const_cast<char*>("decode"), const_cast<char*>("(J[IZ)[B"), reinterpret_cast<void*>(decode)},

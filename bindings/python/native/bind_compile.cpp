@@ -83,6 +83,11 @@ void bind_compile(nb::module_& m) {
             fields["methods"] = model.methods;
             fields["weight_sqnr_db"] = model.weight_sqnr_db;
             fields["warnings"] = model.warnings;
+            nb::list programs;
+            for (const CompiledProgram& program : model.programs) {
+              programs.append(nb::make_tuple(program.target, program.bytes, program.shared_bytes, program.methods));
+            }
+            fields["programs"] = programs;
             return fields;
           },
           nb::sig("def result(self) -> dict[str, typing.Any]"));

@@ -25,13 +25,16 @@ void translate(const std::exception_ptr& pointer, void*) {
 
 // ---- Engine ----
 
-EngineOptions engine_options(int threads, int verify, int log_level, BackendOptions backend) {
+EngineOptions engine_options(int threads, int verify, int log_level, BackendOptions backend, std::string run_on,
+                             std::string decode_on) {
   EngineOptions options;
   options.threads = threads;
   options.verify = static_cast<VerifyWeights>(verify);
   options.log = push_log;
   options.log_level = static_cast<LogLevel>(log_level);
   options.backend = std::move(backend);
+  options.run_on = std::move(run_on);
+  options.decode_on = std::move(decode_on);
   return options;
 }
 
@@ -49,14 +52,17 @@ auto at_place(const nb::object& place, const Use& use) {
 }
 
 std::shared_ptr<EngineHandle> load(const nb::object& place, int threads, int verify, int log_level,
-                                   BackendOptions backend) {
-  const EngineOptions options = engine_options(threads, verify, log_level, std::move(backend));
+                                   BackendOptions backend, std::string run_on, std::string decode_on) {
+  const EngineOptions options =
+      engine_options(threads, verify, log_level, std::move(backend), std::move(run_on), std::move(decode_on));
   return std::make_shared<EngineHandle>(
       take(at_place(place, [&](const auto& file) { return Engine::load(file, options); })));
 }
 
-nb::str probe_place(const nb::object& place, int threads, int verify, int log_level, BackendOptions backend) {
-  const EngineOptions options = engine_options(threads, verify, log_level, std::move(backend));
+nb::str probe_place(const nb::object& place, int threads, int verify, int log_level, BackendOptions backend,
+                    std::string run_on, std::string decode_on) {
+  const EngineOptions options =
+      engine_options(threads, verify, log_level, std::move(backend), std::move(run_on), std::move(decode_on));
   return to_str(take(at_place(place, [&](const auto& file) { return probe(file, options); })).to_json());
 }
 
@@ -126,18 +132,20 @@ void bind_engine(nb::module_& m) {
           },
           nb::arg("descriptor"), nb::arg("offset"), nb::arg("length"));
   m.def("probe", &probe_place, nb::arg("place").none(), nb::arg("threads"), nb::arg("verify"), nb::arg("log_level"),
-        nb::arg("backend"),
+        nb::arg("backend"), nb::arg("run_on"), nb::arg("decode_on"),
         nb::sig("def probe(place: bytes | FileRegion | None, threads: int, verify: int, log_level: int, backend: "
-                "Mapping[str, str]) -> str"));
+                "Mapping[str, str], run_on: str, decode_on: str) -> str"));
   nb::class_<EngineHandle>(m, "Engine")
       .def_static("load", &load, nb::arg("place"), nb::arg("threads"), nb::arg("verify"), nb::arg("log_level"),
-                  nb::arg("backend"),
+                  nb::arg("backend"), nb::arg("run_on"), nb::arg("decode_on"),
                   nb::sig("def load(place: bytes | FileRegion, threads: int, verify: int, log_level: int, backend: "
-                          "Mapping[str, str]) -> Engine"))
+                          "Mapping[str, str], run_on: str, decode_on: str) -> Engine"))
       .def("close", &close_engine)
       .def("closed", [](const EngineHandle& e) { return e.engine == nullptr; })
       .def("new_session", &new_session)
       .def("mode", [](const EngineHandle& e) { return std::string(mode_name(open_engine(e)->mode())); })
+      .def("target", [](const EngineHandle& e) { return std::string(open_engine(e)->target()); })
+      .def("backend", [](const EngineHandle& e) { return std::string(open_engine(e)->backend()); })
       .def("context", [](const EngineHandle& e) { return open_engine(e)->context(); })
       .def("vocab_size", [](const EngineHandle& e) { return open_engine(e)->vocab_size(); })
       .def("threads", [](const EngineHandle& e) { return open_engine(e)->threads(); })

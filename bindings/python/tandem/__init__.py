@@ -16,7 +16,7 @@ _native.register_errors(_errors.BY_CODE)
 # Before the interpreter ends: a thread of Python's that comes back to it later would be killed inside the library.
 _atexit.register(_native.shut_down)
 
-from ._compile import Calibration, CompiledModel, compile  # noqa: E402
+from ._compile import Calibration, CompiledModel, CompiledProgram, compile  # noqa: E402
 from ._engine import Engine  # noqa: E402
 from ._errors import (  # noqa: E402
     CancelledError,
@@ -49,6 +49,7 @@ __all__ = [
     "Calibration",
     "CancelledError",
     "CompiledModel",
+    "CompiledProgram",
     "CorruptError",
     "Engine",
     "Error",

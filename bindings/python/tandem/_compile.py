@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, Union
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Union
 
 from . import _arguments as arg
 from . import _log, _native
@@ -36,9 +36,20 @@ class Calibration(TypedDict, total=False):
     """Write an HTML page about ranges and clipping."""
 
 
+class CompiledProgram(NamedTuple):
+    """A program of a file for several targets."""
+
+    target: str
+    bytes: int
+    """What it uses of the file."""
+    shared_bytes: int
+    """What of that is stored for an earlier program."""
+    methods: list[str]
+
+
 @dataclass(frozen=True)
 class CompiledModel:
-    """What compile() has made."""
+    """What compile() has made. Sizes and methods are those of the first program, if there are several."""
 
     file_bytes: int
     weight_bytes: int
@@ -48,6 +59,8 @@ class CompiledModel:
     weight_sqnr_db: float
     """Of all quantized weights together; infinity if nothing was lost."""
     warnings: list[str]
+    programs: list[CompiledProgram]
+    """Of a file for several targets; else empty."""
 
 
 def compile(
@@ -115,7 +128,9 @@ def compile(
         _log.flush()
         if bar:
             bar.close()
-    return CompiledModel(**call.result())
+    fields = call.result()
+    fields["programs"] = [CompiledProgram(*program) for program in fields["programs"]]
+    return CompiledModel(**fields)
 
 
 def _prefill(value: object) -> list[int]:

@@ -23,6 +23,10 @@ class Engine:
     ``file``: a path, or an open file or descriptor, with ``offset`` and ``length`` where the model is a part of it.
     ``threads``: 0 for one per core. ``verify``: when the weights' checksums are compared, "first_use", "load" or "never".
     ``backend``: options of back ends by name, such as {"profile": "sustained"} for an NPU.
+
+    A file for several targets has a program for each, and the first that works here is taken. ``run_on`` names the one to
+    take instead, by its target ("sm8750") or its back end ("cpu"). ``decode_on`` names another one, which computes single
+    tokens while the first computes prompts; answers may then differ from those of either alone.
     """
 
     def __init__(
@@ -34,8 +38,10 @@ class Engine:
         threads: int = 0,
         verify: Verify = "first_use",
         backend: Mapping[str, object] | None = None,
+        run_on: str | None = None,
+        decode_on: str | None = None,
     ) -> None:
-        options = _model_file.load_options(threads, verify, backend)
+        options = _model_file.load_options(threads, verify, backend, run_on, decode_on)
         self._lock = threading.Lock()
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # Under the lock.
         with _model_file.located(file, offset, length) as place:
@@ -52,6 +58,16 @@ class Engine:
     def mode(self) -> str:
         """"kv": one token per call, prompts too; "hybrid": prompts in chunks."""
         return self._native.mode()
+
+    @property
+    def target(self) -> str:
+        """What the file's program that runs was compiled for, such as "sm8750"."""
+        return self._native.target()
+
+    @property
+    def backend(self) -> str:
+        """The back end of that program, such as "qnn"."""
+        return self._native.backend()
 
     @property
     def context(self) -> int:

@@ -23,15 +23,22 @@ _VERIFY = {"first_use": 0, "load": 1, "never": 2}  # VerifyWeights
 
 
 def load_options(
-    threads: object, verify: object, backend: object
-) -> tuple[int, int, int, Mapping[str, str]]:
+    threads: object, verify: object, backend: object, run_on: object, decode_on: object
+) -> tuple[int, int, int, Mapping[str, str], str, str]:
     """As the native functions take them."""
     count = arg.integer("threads", threads, 0, arg.INT32_MAX)
     if not isinstance(verify, str):
         raise TypeError(f"verify must be str, not {type(verify).__name__}")
     if verify not in _VERIFY:
         raise InvalidArgumentError(f"verify is {verify!r}; give one of {', '.join(_VERIFY)}")
-    return count, _VERIFY[verify], _log.native_level(), arg.options("backend", backend)
+    return (
+        count,
+        _VERIFY[verify],
+        _log.native_level(),
+        arg.options("backend", backend),
+        "" if run_on is None else arg.text("run_on", run_on),
+        "" if decode_on is None else arg.text("decode_on", decode_on),
+    )
 
 
 @contextlib.contextmanager

@@ -19,6 +19,8 @@ def probe(
     length: int | None = None,
     threads: int = 0,
     backend: Mapping[str, object] | None = None,
+    run_on: str | None = None,
+    decode_on: str | None = None,
 ) -> dict[str, Any]:
     """Says which back ends can run a file on this machine and, where not, the reason and the remedy.
 
@@ -26,7 +28,7 @@ def probe(
     are those of Engine. The result has the keys "usable", "file" and "backends", a list of dicts with the keys
     "backend", "target", "usable", "reason", "remedy", "warnings", "memory_needed_bytes" and others.
     """
-    options = _model_file.load_options(threads, "first_use", backend)
+    options = _model_file.load_options(threads, "first_use", backend, run_on, decode_on)
     if file is None:
         report = _native.probe(None, *options)
     else:

@@ -42,6 +42,13 @@ def slow_model() -> Path:
 
 
 @functools.cache
+def model_for_two() -> tuple[Path, tandem.CompiledModel]:
+    """With a program for the CPU and one for the interpreter."""
+    path = folder() / "two.tdm"
+    return path, tandem.compile(CHECKPOINT, path, target=["cpu", "reference"], context=256)
+
+
+@functools.cache
 def engine() -> tandem.Engine:
     return tandem.Engine(model())
 

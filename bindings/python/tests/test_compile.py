@@ -27,6 +27,7 @@ class Compile(unittest.TestCase):
                 "--recipe w8 --context 256 --prefill 16 --kv fp16 --head int8 --threads 1".split(),
             ),
             ({"decode_only": True, "target": ["cpu"]}, ["--mode", "kv"]),
+            ({"target": ["cpu", "reference"], "context": 256}, "--target cpu,reference --context 256".split()),
         ):
             with self.subTest(flags):
                 model = tandem.compile(support.CHECKPOINT, self.output, **python)  # type: ignore[arg-type]
@@ -36,6 +37,19 @@ class Compile(unittest.TestCase):
                 self.assertEqual(self.output.read_bytes(), by_program.read_bytes())
                 self.assertEqual(model.file_bytes, self.output.stat().st_size)
                 self.assertIn("decode", model.methods)
+
+    def test_a_file_for_several_targets_has_programs(self) -> None:
+        path, model = support.model_for_two()
+        self.assertEqual([program.target for program in model.programs], ["cpu", "reference"])
+        cpu, reference = model.programs
+        self.assertEqual(cpu.methods, model.methods)
+        self.assertEqual(cpu.shared_bytes, 0)
+        self.assertGreater(reference.shared_bytes, model.weight_bytes * 0.9)  # They read the same weights.
+        self.assertLessEqual(reference.shared_bytes, reference.bytes)
+        self.assertLessEqual(cpu.bytes, path.stat().st_size)
+        self.assertEqual(tandem.compile(support.CHECKPOINT, self.output).programs, [])
+        with self.assertRaises(tandem.InvalidArgumentError):
+            tandem.compile(support.CHECKPOINT, self.output, target=["cpu", "cpu"])
 
     def test_reports_progress(self) -> None:
         events: list[tuple[str, int, int]] = []

@@ -17,6 +17,7 @@ class EngineTest(unittest.TestCase):
     def test_properties(self) -> None:
         engine = support.engine()
         self.assertEqual(engine.mode, "hybrid")
+        self.assertEqual((engine.target, engine.backend), ("cpu", "cpu"))
         self.assertEqual(engine.context, 2048)
         self.assertEqual(engine.vocab_size, 2048)
         self.assertGreaterEqual(engine.threads, 1)
@@ -69,6 +70,30 @@ class EngineTest(unittest.TestCase):
                     story = engine.session().chat(support.FOX, temperature=0, stream=False)
                     self.assertEqual(story.tokens, expected)
 
+    def test_runs_the_program_that_is_named(self) -> None:
+        path, _ = support.model_for_two()
+        for names, flags, runs in (
+            ({}, [], "cpu"),
+            ({"run_on": "cpu"}, [], "cpu"),
+            ({"run_on": "reference"}, ["--on", "reference"], "reference"),
+            ({"run_on": "cpu", "decode_on": "reference"}, ["--decode-on", "reference"], "cpu"),
+        ):
+            with self.subTest(names), tandem.Engine(path, **names) as engine, engine.session() as session:
+                self.assertEqual((engine.target, engine.backend), (runs, runs))
+                by_program = json.loads(
+                    subprocess.check_output(
+                        [support.PROGRAM, "run", path, "-p", support.FOX, "--greedy", "-n", "8", "--json", *flags]
+                    )
+                )
+                answer = session.chat(support.FOX, temperature=0, max_new_tokens=8, stream=False)
+                self.assertEqual(answer.tokens, by_program["tokens"])
+        for name in ("run_on", "decode_on"):
+            with self.assertRaisesRegex(tandem.InvalidArgumentError, f"`{name}`.*cpu, reference"):
+                tandem.Engine(path, **{name: "sm8750"})  # type: ignore[arg-type]
+        self.assertEqual([backend["target"] for backend in tandem.probe(path)["backends"]], ["cpu", "reference"])
+        named = tandem.probe(path, run_on="reference")["backends"]
+        self.assertEqual([backend["target"] for backend in named], ["reference"])
+
     def test_closing_closes_sessions(self) -> None:
         with tandem.Engine(support.model()) as engine:
             session = engine.session()
@@ -84,6 +109,8 @@ class EngineTest(unittest.TestCase):
             lambda: engine.encode_chat("x"),
             lambda: engine.render_chat("x"),
             lambda: engine.mode,
+            lambda: engine.target,
+            lambda: engine.backend,
             lambda: engine.eos_tokens,
             lambda: engine.default_options,
         ):
@@ -135,6 +162,10 @@ class EngineTest(unittest.TestCase):
             (TypeError, {"backend": []}),
             (TypeError, {"backend": {1: "x"}}),
             (ValueError, {"backend": {"no-such-option": 1}}),
+            (TypeError, {"run_on": 3}),
+            (TypeError, {"decode_on": ["cpu"]}),
+            (ValueError, {"run_on": "reference"}),
+            (ValueError, {"run_on": "c\0pu"}),
             (ValueError, {"offset": -5}),
             (TypeError, {"length": "all"}),
             (tandem.Error, {"offset": 1 << 50}),
@@ -160,7 +191,8 @@ class EngineTest(unittest.TestCase):
             (TypeError, lambda: engine.encode_chat([{"role": "user", "content": 3}])),
             (TypeError, lambda: engine.encode_chat([{"role": "user", "content": "x", "tools": {1, 2}}])),
             (ValueError, lambda: engine.encode_chat([{"role": "user", "content": "x", "score": float("nan")}])),
-            (tandem.Error, lambda: engine.encode_chat("x", template_variables="{not json")),
+            (ValueError, lambda: engine.encode_chat("x", template_variables="{not json")),
+            (ValueError, lambda: engine.session().chat([], stream=False)),
             (TypeError, lambda: engine.encode_chat("x", template_variables=[1])),
         ):
             with self.assertRaises(kind):

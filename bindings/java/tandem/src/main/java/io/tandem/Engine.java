@@ -21,11 +21,15 @@ public final class Engine implements AutoCloseable {
     private final NativeHandle handle;
     private final long[] facts;
     private final String mode;
+    private final String target;
+    private final String backend;
 
     private Engine(long address) {
         handle = NativeHandle.own(this, address, KIND, "engine");
         facts = Native.describe(address);
         mode = Utf8.decode(Native.mode(address));
+        target = Utf8.decode(Native.target(address));
+        backend = Utf8.decode(Native.backend(address));
     }
 
     /** The version of the native library, such as "0.1.0". */
@@ -66,6 +70,16 @@ public final class Engine implements AutoCloseable {
     /** "kv": one token per call, prompts too; "hybrid": prompts in chunks. */
     public String mode() {
         return mode;
+    }
+
+    /** What the file's program that runs was compiled for, such as "sm8750". */
+    public String target() {
+        return target;
+    }
+
+    /** The back end of that program, such as "qnn". */
+    public String backend() {
+        return backend;
     }
 
     /** Positions of a session. */

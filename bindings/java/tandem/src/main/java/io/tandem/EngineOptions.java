@@ -13,7 +13,7 @@ public final class EngineOptions {
     private final VerifyWeights verify;
     private final LogLevel logLevel;
     private final LogSink log;
-    private final byte[][] backend;
+    private final byte[][] texts;
 
     private EngineOptions(Builder b) {
         threads = b.threads;
@@ -21,11 +21,13 @@ public final class EngineOptions {
         logLevel = b.logLevel;
         log = b.log == null ? null : new LogSink(b.log);
         List<String> parts = new ArrayList<>();
+        parts.add(b.runOn);
+        parts.add(b.decodeOn);
         for (Map.Entry<String, String> option : b.backend.entrySet()) {
             parts.add(option.getKey());
             parts.add(option.getValue());
         }
-        backend = Utf8.encodeAll(parts);
+        texts = Utf8.encodeAll(parts);
     }
 
     public static Builder builder() {
@@ -33,22 +35,22 @@ public final class EngineOptions {
     }
 
     long loadFile(byte[] path) {
-        return Native.loadFile(path, threads, verify.ordinal(), logLevel.ordinal(), log, backend);
+        return Native.loadFile(path, threads, verify.ordinal(), logLevel.ordinal(), log, texts);
     }
 
     long loadRegion(int descriptor, long offset, long length) {
         return Native.loadRegion(
-                descriptor, offset, length, threads, verify.ordinal(), logLevel.ordinal(), log, backend);
+                descriptor, offset, length, threads, verify.ordinal(), logLevel.ordinal(), log, texts);
     }
 
     String probeFile(byte[] path) {
-        return Utf8.decode(Native.probeFile(path, threads, verify.ordinal(), logLevel.ordinal(), log, backend));
+        return Utf8.decode(Native.probeFile(path, threads, verify.ordinal(), logLevel.ordinal(), log, texts));
     }
 
     String probeRegion(int descriptor, long offset, long length) {
         return Utf8.decode(
                 Native.probeRegion(
-                        descriptor, offset, length, threads, verify.ordinal(), logLevel.ordinal(), log, backend));
+                        descriptor, offset, length, threads, verify.ordinal(), logLevel.ordinal(), log, texts));
     }
 
     /** What native code calls for each message. */
@@ -69,6 +71,8 @@ public final class EngineOptions {
         private VerifyWeights verify = VerifyWeights.ON_FIRST_USE;
         private LogLevel logLevel = LogLevel.WARNING;
         private LogCallback log;
+        private String runOn = "";
+        private String decodeOn = "";
         private final Map<String, String> backend = new LinkedHashMap<>();
 
         private Builder() {}
@@ -97,6 +101,24 @@ public final class EngineOptions {
          */
         public Builder backend(String name, String value) {
             backend.put(Check.notNull(name, "name"), Check.notNull(value, "value"));
+            return this;
+        }
+
+        /**
+         * Which program of a file for several targets to take, by its target ("sm8750") or its back end ("cpu"). "", the
+         * default: the first that works here; the log says why not those before it.
+         */
+        public Builder runOn(String name) {
+            runOn = Check.notNull(name, "name");
+            return this;
+        }
+
+        /**
+         * Another program of the file, which computes single tokens while the first one computes prompts. Answers may
+         * differ from those of either alone; where only one of the two works, it does everything, and the log says why.
+         */
+        public Builder decodeOn(String name) {
+            decodeOn = Check.notNull(name, "name");
             return this;
         }
 

@@ -118,6 +118,26 @@ public final class LlmModule implements AutoCloseable {
         }
     }
 
+    /** What the file's program that runs was compiled for, such as "sm8750"; once the module is loaded. */
+    public String target() {
+        return loadedEngine().target();
+    }
+
+    /** The back end of that program, such as "qnn"; once the module is loaded. */
+    public String backend() {
+        return loadedEngine().backend();
+    }
+
+    private Engine loadedEngine() {
+        synchronized (lock) {
+            checkOpen();
+            if (engine == null) {
+                throw new IllegalStateException("the module is not loaded; call load() first");
+            }
+            return engine;
+        }
+    }
+
     /** Answers a prompt within the conversation. Errors go to {@link LlmCallback#onError}. */
     public void generate(String prompt, GenerateConfig config, LlmCallback callback) {
         generate(prompt, config, callback, new StopSignal());

@@ -2,7 +2,8 @@ package io.tandem;
 
 /**
  * The native methods (bindings/java/jni). Handles are addresses: {@link NativeHandle} hands them out and sees to it that
- * none is freed while it is used. Texts are UTF-8; messages are role, content, fields, role, …
+ * none is freed while it is used. Texts are UTF-8; messages are role, content, fields, role, …; what is loaded is told
+ * the program to run, the one that decodes, and options of back ends: name, value, name, …
  */
 final class Native {
     private Native() {}
@@ -14,15 +15,15 @@ final class Native {
     static native byte[] version();
 
     static native long loadFile(
-            byte[] path, int threads, int verify, int logLevel, Object log, byte[][] backend);
+            byte[] path, int threads, int verify, int logLevel, Object log, byte[][] texts);
 
     static native long loadRegion(
-            int descriptor, long offset, long length, int threads, int verify, int logLevel, Object log, byte[][] backend);
+            int descriptor, long offset, long length, int threads, int verify, int logLevel, Object log, byte[][] texts);
 
-    static native byte[] probeFile(byte[] path, int threads, int verify, int logLevel, Object log, byte[][] backend);
+    static native byte[] probeFile(byte[] path, int threads, int verify, int logLevel, Object log, byte[][] texts);
 
     static native byte[] probeRegion(
-            int descriptor, long offset, long length, int threads, int verify, int logLevel, Object log, byte[][] backend);
+            int descriptor, long offset, long length, int threads, int verify, int logLevel, Object log, byte[][] texts);
 
     static native void freeEngine(long engine);
 
@@ -30,6 +31,10 @@ final class Native {
     static native long[] describe(long engine);
 
     static native byte[] mode(long engine);
+
+    static native byte[] target(long engine);
+
+    static native byte[] backend(long engine);
 
     static native int[] eosTokens(long engine);
 

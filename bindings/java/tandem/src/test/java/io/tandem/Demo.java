@@ -27,10 +27,27 @@ final class Demo {
         return GenerateConfig.builder().temperature(0).maxNewTokens(tokens).build();
     }
 
-    /** The tokens that `tandem run` generates. */
+    /** The tokens that `tandem run` generates with the demo model. */
     static int[] tokensOfCommandLine(String... arguments) throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>(Arrays.asList(System.getProperty("tandem.cli"), "run", path(), "--json"));
+        return tokensOfFile(path(), arguments);
+    }
+
+    /** The tokens that `tandem run` generates. */
+    static int[] tokensOfFile(String file, String... arguments) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(Arrays.asList("run", file, "--json"));
         command.addAll(Arrays.asList(arguments));
+        String output = commandLine(command);
+        Matcher list = Pattern.compile("\"tokens\":\\s*\\[([^\\]]*)\\]").matcher(output);
+        if (!list.find()) {
+            throw new IOException("no tokens in " + output);
+        }
+        return Arrays.stream(list.group(1).trim().split("\\s*,\\s*")).mapToInt(Integer::parseInt).toArray();
+    }
+
+    /** What tandem prints. */
+    static String commandLine(List<String> arguments) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(Collections.singletonList(System.getProperty("tandem.cli")));
+        command.addAll(arguments);
         Process process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         process.getOutputStream().close();
         ByteArrayOutputStream output = new ByteArrayOutputStream();
@@ -43,11 +60,7 @@ final class Demo {
         if (process.waitFor() != 0) {
             throw new IOException(command + " failed");
         }
-        Matcher list = Pattern.compile("\"tokens\":\\s*\\[([^\\]]*)\\]").matcher(output.toString("UTF-8"));
-        if (!list.find()) {
-            throw new IOException("no tokens in " + output);
-        }
-        return Arrays.stream(list.group(1).trim().split("\\s*,\\s*")).mapToInt(Integer::parseInt).toArray();
+        return output.toString("UTF-8");
     }
 
     /** Runs the collector until the condition holds, for up to 20 s. */

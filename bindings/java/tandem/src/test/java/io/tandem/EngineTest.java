@@ -29,6 +29,8 @@ class EngineTest {
             assertEquals("hybrid", engine.mode());
             assertEquals(2048, engine.context());
             assertEquals(2, engine.threads());
+            assertEquals("cpu", engine.target());
+            assertEquals("cpu", engine.backend());
             assertTrue(engine.vocabSize() > 1000);
             assertTrue(engine.hasTokenizer());
             assertTrue(engine.eosTokens().length > 0);
@@ -160,6 +162,8 @@ class EngineTest {
         assertThrows(IllegalArgumentException.class, () -> Engine.load(""));
         assertThrows(IllegalArgumentException.class, () -> Engine.load(Demo.path() + "\0.tdm"));
         assertThrows(TandemException.class, () -> Engine.load(Demo.path(), EngineOptions.builder().threads(-1).build()));
+        assertThrows(NullPointerException.class, () -> EngineOptions.builder().runOn(null));
+        assertThrows(NullPointerException.class, () -> EngineOptions.builder().decodeOn(null));
         assertThrows(
                 TandemException.class,
                 () -> Engine.load(Demo.path(), EngineOptions.builder().backend("no-such", "1").build()));
@@ -171,7 +175,9 @@ class EngineTest {
                     NullPointerException.class,
                     () -> engine.encodeChat(Collections.singletonList((Message) null), true));
             assertEquals("", engine.decode(new int[] {-1, Integer.MAX_VALUE}, true)); // No text has such tokens.
-            assertThrows(TandemException.class, () -> engine.renderChat(Demo.STORY, true, "{not json"));
+            assertEquals(
+                    ErrorCode.INVALID_ARGUMENT,
+                    assertThrows(TandemException.class, () -> engine.renderChat(Demo.STORY, true, "{not json")).code());
         }
     }
 
