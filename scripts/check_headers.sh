@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compiles every header of include/ and src/ alone: check_headers.sh [JOBS]
+# Compiles every header of include/ and src/ alone: check_headers.sh [JOBS] [BASE]
+# With BASE: only those that differ from that commit. All of them take minutes.
 # A header that relies on what others include before it would break the next file that includes it first. The sources
 # are compiled several at a time (cmake/modules.cmake), so nothing else would catch it. No code is generated, and clang
 # is used if available: it takes half of gcc's time.
@@ -13,6 +14,10 @@ compiler=${CXX:-$(command -v clang++ || command -v g++)} || { echo "check_header
 mapfile -t headers < <(find include src -name '*.h' -not -path 'src/backends/cpu/kernels/generic_*' \
   -not -path 'src/backends/cpu/kernels/simd_*' -not -path 'src/backends/cpu/kernels/linear_int_*' \
   -not -path 'src/backends/cpu/kernels/amx_*' -not -path 'src/quant/scale_search_lanes.h' | sort)
+if [[ -n ${2:-} ]]; then
+  mapfile -t headers < <(comm -12 <(printf '%s\n' "${headers[@]}") <(git diff --name-only "$2" -- '*.h' | sort))
+fi
+((${#headers[@]} > 0)) || { echo "check_headers.sh: no header differs from $2"; exit 0; }
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

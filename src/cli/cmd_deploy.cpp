@@ -134,7 +134,7 @@ T finish(ProgressBar& bar, Result<T> result) {
 
 DeployReport deploy_by_adb(const Options& o, const DeployPlan& plan, ProgressBar& bar, Results& results) {
   if (plan.program.empty() && (o.has_prompt || o.bench)) {
-    refuse("--prompt and --bench need a program that runs on the device; give a tandem for it with --runtime");
+    refuse("--prompt and --bench need a program that runs on the device; give a tandem-runner for it with --runtime");
   }
   const Adb adb = finish(bar, Adb::connect(o.adb));
   results.serial = adb.serial();

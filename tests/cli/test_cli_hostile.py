@@ -550,6 +550,8 @@ class OptionValues(HostileTest):
             "run": (self.demo, "-p", "x", "-n", "2"),
             "chat": (self.demo, "-n", "2"),
             "inspect": (self.demo,),
+            "probe": (self.demo,),
+            "deploy": (self.demo, "--to", "deployed"),
             "bench": ("absent.tdm",),  # A benchmark takes a second.
             "logits": (self.demo, "--tokens", "5", "--out", "out.npy"),
             "tokenize": (self.demo, "-p", "x"),

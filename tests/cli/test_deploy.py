@@ -252,8 +252,8 @@ class Folder(DeployTest):
         manifest = self.ok_json(self.demo, "--to", self.out)
         self.assertIn("libtandem.so", manifest["written"])
         self.assertIsNone(manifest["command"])
-        (build / "tandem").write_bytes(program())
-        self.assertIn("tandem", self.ok_json(self.demo, "--to", self.out)["written"])
+        (build / "tandem-runner").write_bytes(program())
+        self.assertIn("tandem-runner", self.ok_json(self.demo, "--to", self.out)["written"])
 
     def test_nothing_of_others_is_overwritten(self):
         self.out.mkdir()
@@ -442,7 +442,7 @@ class Documentation(DeployTest):
         (self.folder / "adb").chmod(0o755)
         android = self.folder / "build" / "android-arm64"
         android.mkdir(parents=True)
-        (android / "tandem").write_bytes(program())
+        (android / "tandem-runner").write_bytes(program())
         sdk = {(f"lib/hexagon-v{n[10:12]}/unsigned/{n}" if "Skel" in n else f"lib/aarch64-android/{n}"): d
                for n, d in vendor_files().items()}
         self.vendor("qairt", sdk)

@@ -10,7 +10,8 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src"
-PROGRAMS = ("cli", "backends/qnn/worker")  # They talk to people who type.
+# They talk to people who type. The C interface names its own arguments, to people who write C.
+PROGRAMS = ("cli", "backends/qnn/worker", "c_api")
 # Options of programs that are not ours, and words in backticks that are no fields.
 OTHERS = {"llama-gguf-split --merge"}
 
