@@ -4,7 +4,7 @@
 The environment says how:
   STAND_IN_FOLDER     the device: its files are in FOLDER/data, what was asked in FOLDER/calls, one list a line
   STAND_IN_DEVICES    the list of `adb devices`, "SERIAL state, SERIAL state"; default: one usable device
-  STAND_IN_PROGRAM    runs in place of the device's own ./tandem, which is for another processor
+  STAND_IN_PROGRAM    runs in place of the device's own ./tandem or ./tandem-runner, which is for another processor
   STAND_IN_SOC        what the device says its chip is; STAND_IN_SDK: its API level, "" for a device without Android
   STAND_IN_FAIL       "push:TEXT": pushing fails with TEXT; "push-after:N": from the N-th push on; "damage": pushed files
                       are damaged; "crash": ./tandem dies; "hang": pushing never ends; "full": no space is free
@@ -76,7 +76,7 @@ def shell(command):
         with open(f"{FOLDER}/tools/{name}", "w") as file:
             file.write(f"#!/bin/sh\n{body}\n")
         os.chmod(f"{FOLDER}/tools/{name}", 0o755)
-    command = on_device(command).replace("./tandem ", f"{FOLDER}/tools/program ")
+    command = on_device(command).replace("./tandem-runner ", "./tandem ").replace("./tandem ", f"{FOLDER}/tools/program ")
     environment = dict(os.environ, PATH=f"{FOLDER}/tools:{os.environ['PATH']}")
     sys.stdout.flush()
     # Its own exit status even if a signal ended the last command, as adb has it.
