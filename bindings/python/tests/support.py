@@ -6,6 +6,7 @@ import atexit
 import functools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,9 @@ ROOT = Path(os.environ.get("TANDEM_ROOT", Path(__file__).resolve().parents[3]))
 PROGRAM = Path(os.environ.get("TANDEM_PROGRAM", ROOT / "build/release/tandem"))
 CHECKPOINT = ROOT / "models/demo"
 FOX = "Tell me a story about a fox named Leo."
+
+# A shell that starts the tests in the background has them ignore it, and what they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @functools.cache
