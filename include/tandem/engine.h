@@ -175,6 +175,9 @@ class TANDEM_API Engine : public std::enable_shared_from_this<Engine> {
   // What the file's program that runs was compiled for ("sm8750"), and its back end ("qnn").
   virtual std::string_view target() const = 0;
   virtual std::string_view backend() const = 0;
+
+  // Floats of a row of Session::embed(); 0: the program that runs gives none.
+  virtual int64_t hidden_size() const = 0;
 };
 
 class TANDEM_API Session {
@@ -195,9 +198,9 @@ class TANDEM_API Session {
   virtual Result<GenerateResult> generate_from(std::span<const int32_t> tokens, const GenerateOptions& options,
                                                const StreamCallback& callback) = 0;
 
-  // Stops the running generate or score call, from any thread. Without one the next such call is stopped at once, so
-  // that a request that comes just before a call is not lost: a generate call ends with kCancelled and computes
-  // nothing, score() with the error kCancelled. A call takes the request with it when it ends.
+  // Stops the running generate, score or embed call, from any thread. Without one the next such call is stopped at
+  // once, so that a request that comes just before a call is not lost: a generate call ends with kCancelled and
+  // computes nothing, score() and embed() with the error kCancelled. A call takes the request with it when it ends.
   virtual void cancel() = 0;
   // Withdraws a request that no call has taken yet. For an app whose stop button can be pressed when nothing runs.
   virtual void clear_cancel() = 0;
@@ -212,6 +215,13 @@ class TANDEM_API Session {
   // tokens computed until then.
   virtual Status score(std::span<const int32_t> tokens,
                        const std::function<Status(size_t index, std::span<const float> logits)>& on_row) = 0;
+
+  // Appends these tokens to the session's and passes the hidden state of each of them to on_row(index, hidden): the
+  // output of the model's final norm, hidden_size() floats, which the LM head would multiply. No logits are computed.
+  // Errors and cancel() as with score(). kUnsupported where hidden_size() is 0: a program whose graphs are compiled for
+  // a device gives logits alone.
+  virtual Status embed(std::span<const int32_t> tokens,
+                       const std::function<Status(size_t index, std::span<const float> hidden)>& on_row) = 0;
 };
 
 }  // namespace tandem

@@ -64,7 +64,7 @@ enum {
   TANDEM_CORRUPT = 4,             // The bytes do not say what they should: truncated, flipped, hostile.
   TANDEM_IO = 5,                  // The operating system refused, or the file changed while it was in use.
   TANDEM_RESOURCE_EXHAUSTED = 6,  // Memory, context or another limit is used up.
-  TANDEM_CANCELLED = 7,           // A callback or tandem_session_cancel() stopped tandem_session_score().
+  TANDEM_CANCELLED = 7,           // A callback or tandem_session_cancel() stopped tandem_session_score() or _embed().
   TANDEM_INTERNAL = 8             // A bug in tandem.
 };
 
@@ -173,6 +173,7 @@ typedef struct tandem_engine_info {
   // one of its sessions exists.
   const char* target;
   const char* backend;
+  int64_t hidden_size;  // Floats of a row of tandem_session_embed(). 0: the program that runs gives none.
 } tandem_engine_info;
 
 TANDEM_API tandem_status tandem_engine_get_info(const tandem_engine* engine, tandem_engine_info* info);
@@ -235,6 +236,9 @@ typedef int32_t (*tandem_text_function)(const char* piece, size_t length, void* 
 
 // Receives the logits after the token `index` of those that are scored. Return 0 to stop, anything else to go on.
 typedef int32_t (*tandem_logits_function)(size_t index, const float* logits, size_t count, void* user_data);
+
+// Receives the hidden state of the token `index` of those that are embedded. Return 0 to stop, anything else to go on.
+typedef int32_t (*tandem_hidden_function)(size_t index, const float* hidden, size_t count, void* user_data);
 
 typedef struct tandem_generate_options {
   size_t size;
@@ -321,6 +325,11 @@ TANDEM_API tandem_status tandem_session_rewind(tandem_session* session, int64_t 
 // then.
 TANDEM_API tandem_status tandem_session_score(tandem_session* session, const int32_t* tokens, size_t count,
                                               tandem_logits_function on_logits, void* user_data);
+// Appends these tokens to the session's and passes the hidden state of each of them to `on_hidden`: the output of the
+// model's final norm, which the LM head would multiply. No logits are computed. NULL and errors as above;
+// TANDEM_UNSUPPORTED where `hidden_size` of the engine is 0.
+TANDEM_API tandem_status tandem_session_embed(tandem_session* session, const int32_t* tokens, size_t count,
+                                              tandem_hidden_function on_hidden, void* user_data);
 
 // The code and the message of the session's last call that failed, whatever thread it was on; TANDEM_OK and "" if none
 // has. `code` may be NULL.
@@ -341,7 +350,7 @@ TANDEM_API tandem_status tandem_probe_fd(int32_t descriptor, int64_t offset, int
 #define TANDEM_ENGINE_OPTIONS_INIT \
   { sizeof(tandem_engine_options), 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL }
 #define TANDEM_ENGINE_INFO_INIT \
-  { sizeof(tandem_engine_info), 0, 0, 0, 0, 0, 0, NULL, NULL }
+  { sizeof(tandem_engine_info), 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
 #define TANDEM_GENERATE_OPTIONS_INIT \
   { sizeof(tandem_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL }
 #define TANDEM_GENERATE_RESULT_INIT \

@@ -28,6 +28,10 @@ class Artifact {
   size_t program_count() const { return 1 + header_.more_programs.size(); }
   // The file as if it had only that program. It shares the mapping.
   Artifact program(size_t index) const;
+  // Makes an activation of a method one of its outputs, for back ends that are given this artifact.
+  void make_output(size_t method, ir::TensorId tensor) {
+    header_.methods[method].at(tensor).role = ir::TensorRole::kOutput;
+  }
 
   const std::filesystem::path& path() const { return file_->path(); }
   uint64_t file_size() const { return file_->bytes().size(); }

@@ -95,6 +95,7 @@ tandem_status tandem_engine_get_info(const tandem_engine* handle, tandem_engine_
     known.has_tokenizer = engine->has_tokenizer() ? 1 : 0;
     known.target = engine->target().data();  // Both end with a zero byte: they are strings of the file's header.
     known.backend = engine->backend().data();
+    known.hidden_size = engine->hidden_size();
     write_struct(kEngineInfoLayout, &known, info);
     return ok_status();
   });

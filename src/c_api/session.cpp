@@ -1,5 +1,6 @@
 // Sessions: generating, scoring, cancelling.
 #include <cstdlib>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/guarded.h"
@@ -50,6 +51,17 @@ tandem_status generate_chat(tandem_session* handle, const tandem_generate_option
     TANDEM_ASSIGN(const std::vector<Message> messages, read());
     return session.generate_chat(messages, call.options, call.callback);
   });
+}
+
+using RowFunction = std::function<Status(size_t, std::span<const float>)>;
+static_assert(std::is_same_v<tandem_logits_function, tandem_hidden_function>);
+
+RowFunction to_row_function(tandem_logits_function function, void* user_data) {
+  if (function == nullptr) return {};
+  return [=](size_t index, std::span<const float> row) -> Status {
+    if (function(index, row.data(), row.size(), user_data) != 0) return ok_status();
+    return cancelled("the function that receives the rows stopped the call");
+  };
 }
 
 }  // namespace
@@ -157,14 +169,17 @@ tandem_status tandem_session_score(tandem_session* handle, const int32_t* tokens
                                    tandem_logits_function on_logits, void* user_data) {
   return with_session(handle, [&](SessionObject& session) -> Status {
     TANDEM_ASSIGN(const auto ids, token_span(tokens, count));
-    std::function<Status(size_t, std::span<const float>)> on_row;
-    if (on_logits != nullptr) {
-      on_row = [&](size_t index, std::span<const float> logits) -> Status {
-        if (on_logits(index, logits.data(), logits.size(), user_data) != 0) return ok_status();
-        return tandem::cancelled("the function that receives the logits stopped the call");
-      };
-    }
+    const RowFunction on_row = to_row_function(on_logits, user_data);
     return session.alone([&] { return session.session().score(ids, on_row); });
+  });
+}
+
+tandem_status tandem_session_embed(tandem_session* handle, const int32_t* tokens, size_t count,
+                                   tandem_hidden_function on_hidden, void* user_data) {
+  return with_session(handle, [&](SessionObject& session) -> Status {
+    TANDEM_ASSIGN(const auto ids, token_span(tokens, count));
+    const RowFunction on_row = to_row_function(on_hidden, user_data);
+    return session.alone([&] { return session.session().embed(ids, on_row); });
   });
 }
 

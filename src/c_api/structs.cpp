@@ -33,6 +33,7 @@ constexpr FieldRange kEngineInfoFields[] = {
     TANDEM_FIELD(tandem_engine_info, context),       TANDEM_FIELD(tandem_engine_info, vocab_size),
     TANDEM_FIELD(tandem_engine_info, has_tokenizer), TANDEM_FIELD(tandem_engine_info, reserved),
     TANDEM_FIELD(tandem_engine_info, target),        TANDEM_FIELD(tandem_engine_info, backend),
+    TANDEM_FIELD(tandem_engine_info, hidden_size),
 };
 constexpr FieldRange kGenerateOptionsFields[] = {
     TANDEM_FIELD(tandem_generate_options, temperature),

@@ -129,14 +129,35 @@ class ChatSession final : public Session {
     return stoppable([&]() -> Status {
       TANDEM_TRY(engine_->verify_weights());
       if (!on_row) return feed(tokens, TokenRunner::Logits::kNone, {});
-      return feed(tokens, TokenRunner::Logits::kAll, [&](size_t index, std::span<const float> logits) -> Status {
-        TANDEM_ASSIGN(Status status, guarded_callback([&] { return on_row(index, logits); }));
-        return status;
-      });
+      return feed(tokens, TokenRunner::Logits::kAll, checked(on_row));
+    });
+  }
+
+  Status embed(std::span<const int32_t> tokens,
+               const std::function<Status(size_t, std::span<const float>)>& on_row) override {
+    return stoppable([&]() -> Status {
+      if (engine_->hidden_size() == 0) {
+        return unsupported(
+            "the program for {} gives logits and no hidden states; compile the model for a CPU, or name such a program "
+            "in `run_on`",
+            engine_->target());
+      }
+      TANDEM_TRY(engine_->verify_weights());
+      if (!on_row) return feed(tokens, TokenRunner::Logits::kNone, {});
+      return feed(tokens, TokenRunner::Logits::kHidden, checked(on_row));
     });
   }
 
  private:
+  using RowFunction = std::function<Status(size_t, std::span<const float>)>;
+  // An exception of the app's function is an error.
+  static TokenRunner::RowCallback checked(const RowFunction& on_row) {
+    return [&on_row](size_t index, std::span<const float> row) -> Status {
+      TANDEM_ASSIGN(Status status, guarded_callback([&] { return on_row(index, row); }));
+      return status;
+    };
+  }
+
   // One call at a time: a second one, from a callback of the first or from another thread, is refused without effect.
   template <typename Call>
   auto alone(Call&& call) -> decltype(call()) {

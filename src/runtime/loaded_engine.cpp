@@ -143,7 +143,7 @@ Status LoadedEngine::bind_decode(const Artifact& file) {
   TANDEM_TRY(check_program_options(file.header(), candidates, options_.backend));
   const Log log(options_.log, options_.log_level);
   for (const size_t index : candidates) {
-    auto decode = std::make_unique<DecodeProgram>(DecodeProgram{file.program(index)});
+    auto decode = std::make_unique<DecodeProgram>(DecodeProgram{with_hidden_output(file.program(index))});
     if (decode->artifact.header().target == target()) return ok_status();
     Status status = load_decode(*decode);
     TANDEM_TRY(file.check());
@@ -220,6 +220,10 @@ Status LoadedEngine::compare_checksums() {
 
 Result<std::unique_ptr<Session>> LoadedEngine::new_session() {
   return make_session(std::static_pointer_cast<LoadedEngine>(shared_from_this()));
+}
+
+int64_t LoadedEngine::hidden_size() const {
+  return decode_ == nullptr || decode_->table.hidden_size() == table_.hidden_size() ? table_.hidden_size() : 0;
 }
 
 GenerateOptions LoadedEngine::default_options() const {

@@ -9,6 +9,7 @@
 #include "backends/interface/program.h"
 #include "base/thread_pool.h"
 #include "chat/chat_template.h"
+#include "runtime/hidden_output.h"
 #include "runtime/kv_transfer.h"
 #include "runtime/method_table.h"
 #include "tandem/engine.h"
@@ -48,6 +49,7 @@ class LoadedEngine final : public Engine {
   std::span<const int32_t> eos_tokens() const override { return artifact_.header().text.eos_ids; }
   std::string_view target() const override { return artifact_.header().target; }
   std::string_view backend() const override { return artifact_.header().backend; }
+  int64_t hidden_size() const override;
 
   // A conversation as text and as tokens.
   struct ChatPrompt {
@@ -75,7 +77,7 @@ class LoadedEngine final : public Engine {
 
  private:
   LoadedEngine(Artifact artifact, const EngineOptions& options)
-      : options_(options), artifact_(std::move(artifact)), pool_(options.threads) {}
+      : options_(options), artifact_(with_hidden_output(std::move(artifact))), pool_(options.threads) {}
   static Result<std::shared_ptr<LoadedEngine>> load(Result<Artifact> artifact, const EngineOptions& options,
                                                     const ProgramMaker& make_program);
   Status bind_program(const ProgramMaker& make_program);

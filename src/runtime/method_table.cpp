@@ -43,6 +43,11 @@ Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vo
       entry.trace_outputs.push_back(id);
     } else if (t.purpose.kind == ir::PurposeKind::kLogits) {
       entry.logits_output = id;
+    } else if (t.purpose.kind == ir::PurposeKind::kFinalNorm) {
+      if (t.shape.size() != 2 || t.shape[0] != graph.tokens || entry.hidden_output >= 0) {
+        return corrupt("method \"{}\" does not give one hidden state for each token", graph.name);
+      }
+      entry.hidden_output = id;
     } else {
       return unsupported("method \"{}\" has the output \"{}\", which this run time does not know; use a newer tandem",
                          graph.name, t.name);
@@ -58,6 +63,19 @@ Result<MethodEntry> read_method(const ir::Graph& graph, size_t index, int64_t vo
     return corrupt("method \"{}\" has a mask that does not cover its context", graph.name);
   }
   return entry;
+}
+
+// Of all methods, or 0 if one of them gives no hidden states.
+Result<int64_t> read_hidden_size(const Program& program, const std::vector<MethodEntry>& methods) {
+  int64_t size = -1;
+  for (const MethodEntry& method : methods) {
+    const ir::TensorId id = method.hidden_output;
+    const int64_t found = id < 0 ? 0 : program.method(method.index).at(id).shape[1];
+    if (size > 0 && found > 0 && found != size)
+      return corrupt("the methods have hidden states of {} and {}", size, found);
+    size = size < 0 ? found : std::min(size, found);
+  }
+  return size;
 }
 
 // In a ring, a token may go back by `slots` - `window` positions and still find everything it attends to.
@@ -91,6 +109,7 @@ Result<MethodTable> MethodTable::read(const Program& program, int64_t vocab_size
   if (table.methods_.empty() || table.methods_.front().tokens != 1) {
     return corrupt("the file has no method that takes one token (decode)");
   }
+  TANDEM_ASSIGN(table.hidden_size_, read_hidden_size(program, table.methods_));
   return table;
 }
 

@@ -24,6 +24,7 @@ struct MethodEntry {
   int64_t tokens = 0;
   ir::MethodInputs inputs;
   ir::TensorId logits_output = -1;
+  ir::TensorId hidden_output = -1;  // The final norm's output; -1: the method does not give it.
   std::vector<CacheWrite> cache_writes;
   std::vector<ir::TensorId> trace_outputs;  // Hidden states after layers, for measurements.
 };
@@ -48,10 +49,13 @@ class MethodTable {
   int64_t rope_limit() const { return methods_.front().inputs.rope_limit; }
   // The cache that drops positions first, if any does.
   const std::optional<RingCache>& ring() const { return ring_; }
+  // The width of the final norm's output; 0 if not all methods give it.
+  int64_t hidden_size() const { return hidden_size_; }
 
  private:
   std::vector<MethodEntry> methods_;  // Sorted by tokens; the first computes one.
   int64_t context_ = 0;
+  int64_t hidden_size_ = 0;
   std::optional<RingCache> ring_;
 };
 

@@ -12,7 +12,8 @@ TokenRunner::TokenRunner(Program& program, const MethodTable& table, MethodMemor
                          std::unique_ptr<ExecutionContext> context)
     : program_(&program), table_(&table), memory_(std::move(memory)), context_(std::move(context)) {
   const MethodEntry& any = table.methods().front();
-  logits_.resize(static_cast<size_t>(program.method(any.index).at(any.logits_output).shape[1]));
+  vocabulary_ = program.method(any.index).at(any.logits_output).shape[1];
+  row_.resize(static_cast<size_t>(std::max(vocabulary_, table.hidden_size())));
   computes_argmax_ =
       std::ranges::all_of(table.methods(), [&](const auto& m) { return program.computes_argmax(m.index); });
   if (keeps_history()) history_.reserve(static_cast<size_t>(table.context()));
@@ -37,32 +38,32 @@ void TokenRunner::write_cache(const MethodEntry& method, int64_t count) {
   }
 }
 
-Status TokenRunner::read_rows(const MethodEntry& method, size_t first, size_t done, size_t count,
+Status TokenRunner::read_rows(const MethodEntry& method, ir::TensorId output, size_t first, size_t done, size_t count,
                               const RowCallback& on_row) {
-  const ir::Tensor& tensor = program_->method(method.index).at(method.logits_output);
-  const auto* data =
-      static_cast<const uint8_t*>(memory_.bindings(method.index).data[static_cast<size_t>(method.logits_output)]);
+  const ir::Tensor& tensor = program_->method(method.index).at(output);
+  const auto* data = static_cast<const uint8_t*>(memory_.bindings(method.index).data[static_cast<size_t>(output)]);
+  const auto width = static_cast<size_t>(tensor.shape[1]);
   for (size_t row = first; row < count; ++row) {
     if (tensor.dtype == DType::kF32) {  // Without a copy: a large vocabulary has half a megabyte of them.
-      TANDEM_TRY(on_row(done + row, {reinterpret_cast<const float*>(data) + row * logits_.size(), logits_.size()}));
+      TANDEM_TRY(on_row(done + row, {reinterpret_cast<const float*>(data) + row * width, width}));
       continue;
     }
-    ir::decode_row(tensor.dtype, tensor.encoding, data + dtype_bytes(tensor.dtype, row * logits_.size()),
-                   static_cast<int64_t>(logits_.size()), logits_.data());
-    TANDEM_TRY(on_row(done + row, logits_));
+    ir::decode_row(tensor.dtype, tensor.encoding, data + dtype_bytes(tensor.dtype, row * width),
+                   static_cast<int64_t>(width), row_.data());
+    TANDEM_TRY(on_row(done + row, {row_.data(), width}));
   }
   return ok_status();
 }
 
 Status TokenRunner::feed(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop,
                          const RowCallback& on_row) {
-  const auto vocabulary = static_cast<int64_t>(logits_.size());
   for (const int32_t token : tokens) {
-    if (token < 0 || token >= vocabulary) {
-      return invalid_argument("token {} is not in the model's vocabulary of {}", token, vocabulary);
+    if (token < 0 || token >= vocabulary_) {
+      return invalid_argument("token {} is not in the model's vocabulary of {}", token, vocabulary_);
     }
   }
   if (wanted == Logits::kArgmax && !computes_argmax()) return internal_error("this back end gives logits only");
+  if (wanted == Logits::kHidden && table_->hidden_size() == 0) return internal_error("the methods give logits only");
   const auto total = static_cast<int64_t>(tokens.size());
   if (total > table_->context() - position_) {
     return resource_exhausted(
@@ -115,10 +116,12 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
     ir::fill_inputs(program_->method(method.index), method.inputs, {part, position_, is_long_}, bindings);
     const bool is_last = done + count == tokens.size();
     // Rows that are never read need not be computed.
-    const size_t first = wanted == Logits::kAll ? 0 : is_last && wanted != Logits::kNone ? count - 1 : count;
+    const bool wants_all = wanted == Logits::kAll || wanted == Logits::kHidden;
+    const size_t first = wants_all ? 0 : is_last && wanted != Logits::kNone ? count - 1 : count;
     bindings.first_row = static_cast<int64_t>(first);
     bindings.rows = static_cast<int64_t>(count - first);
     bindings.argmax = is_last && wanted == Logits::kArgmax ? &argmax_ : nullptr;
+    bindings.reads_logits = wanted != Logits::kHidden;
     // Even if the call fails, slots of these positions may have been written.
     written_ = std::max(written_, position_ + static_cast<int64_t>(count));
     TANDEM_TRY(context_->run(method.index, bindings));
@@ -131,7 +134,8 @@ Status TokenRunner::compute(std::span<const int32_t> tokens, Logits wanted, cons
       history_.insert(history_.end(), part.begin(), part.end());
     }
     position_ += static_cast<int64_t>(count);
-    if (wanted != Logits::kArgmax) TANDEM_TRY(read_rows(method, first, done, count, on_row));
+    const ir::TensorId output = wanted == Logits::kHidden ? method.hidden_output : method.logits_output;
+    if (wanted != Logits::kArgmax) TANDEM_TRY(read_rows(method, output, first, done, count, on_row));
     done += count;
   }
   return ok_status();

@@ -30,14 +30,15 @@ class TokenRunner {
     kNone,
     kLast,
     kAll,
+    kHidden,  // None, but the final norm's output for all of them. Only where the table has a hidden_size().
     kArgmax,  // Only the argmax of the last token's, for argmax(). Only where computes_argmax().
   };
-  using RowCallback = std::function<Status(size_t index, std::span<const float> logits)>;
+  using RowCallback = std::function<Status(size_t index, std::span<const float> row)>;
 
   // Computes `tokens` at position(), position() + 1, ... and calls on_row with the logits of the last or of all of
-  // them; those of the last stay valid until the next feed(). `stop` is checked between method calls, and ends feed()
-  // with kCancelled. After an error, position() is the number of tokens in the cache: those of the calls that
-  // completed.
+  // them, or with the hidden states; those of the last stay valid until the next feed(). `stop` is checked between
+  // method calls, and ends feed() with kCancelled. After an error, position() is the number of tokens in the cache:
+  // those of the calls that completed.
   Status feed(std::span<const int32_t> tokens, Logits wanted, const std::atomic<bool>& stop, const RowCallback& on_row);
 
   // Whether the back end finds the argmax itself, so that logits need no memory.
@@ -72,7 +73,9 @@ class TokenRunner {
   bool keeps_history() const { return table_->rope_limit() > 0 || table_->ring().has_value(); }
   // Writes a call's output rows to their slots.
   void write_cache(const MethodEntry& method, int64_t count);
-  Status read_rows(const MethodEntry& method, size_t first, size_t done, size_t count, const RowCallback& on_row);
+  // Passes rows [first, count) of an output on.
+  Status read_rows(const MethodEntry& method, ir::TensorId output, size_t first, size_t done, size_t count,
+                   const RowCallback& on_row);
 
   Program* program_;
   const MethodTable* table_;
@@ -83,7 +86,8 @@ class TokenRunner {
   bool is_long_ = false;          // Which rotary table the cache was computed with.
   bool is_stale_ = false;         // The cache is not what the tokens before position() would produce.
   std::vector<int32_t> history_;  // The tokens in the cache, if they may be needed again.
-  std::vector<float> logits_;
+  int64_t vocabulary_ = 0;
+  std::vector<float> row_;  // Logits or a hidden state as floats.
   bool computes_argmax_ = false;
   int32_t argmax_ = -1;
   CallObserver observer_;

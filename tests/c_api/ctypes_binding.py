@@ -19,7 +19,7 @@ class EngineOptions(ctypes.Structure):
 class EngineInfo(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("mode", c_int32), ("threads", c_int32), ("context", c_int64),
                 ("vocab_size", c_int64), ("has_tokenizer", c_int32), ("reserved", c_int32),
-                ("target", c_char_p), ("backend", c_char_p)]
+                ("target", c_char_p), ("backend", c_char_p), ("hidden_size", c_int64)]
 
 
 class GenerateOptions(ctypes.Structure):

@@ -46,7 +46,7 @@ static void check_info(const tandem_engine* engine) {
   tandem_engine_info info = TANDEM_ENGINE_INFO_INIT;
   CHECK_OK(tandem_engine_get_info(engine, &info));
   CHECK(info.mode == TANDEM_MODE_HYBRID && info.threads == 2 && info.context == 64 && info.vocab_size == 288);
-  CHECK(info.has_tokenizer == 1);
+  CHECK(info.has_tokenizer == 1 && info.hidden_size == 64);
   CHECK(strcmp(info.target, "cpu") == 0 && strcmp(info.backend, "cpu") == 0);
   int32_t* eos = NULL;
   size_t count = 0;

@@ -62,6 +62,7 @@ static void refuses_everything(tandem_session* session) {
   REFUSED(tandem_session_tokens(session, &tokens, &count));
   REFUSED(tandem_session_rewind(session, 0));
   REFUSED(tandem_session_score(session, prompt_tokens, 1, NULL, NULL));
+  REFUSED(tandem_session_embed(session, prompt_tokens, 1, NULL, NULL));
   REFUSED(tandem_session_last_error(session, NULL, &text));
   CHECK(result.text == NULL && tokens == NULL && count == 0 && text == NULL && strlen(tandem_last_error()) > 0);
 }
@@ -81,6 +82,7 @@ void test_nulls(void) {
   REFUSED(tandem_session_generate_chat(session, NULL, 3, NULL, NULL));
   REFUSED(tandem_session_generate_chat_json(session, NULL, NULL, NULL));
   REFUSED(tandem_session_score(session, NULL, 3, NULL, NULL));
+  REFUSED(tandem_session_embed(session, NULL, 3, NULL, NULL));
   REFUSED(tandem_session_tokens(session, NULL, &count));
   REFUSED(tandem_session_tokens(session, &tokens, NULL));
   REFUSED(tandem_session_last_error(session, NULL, NULL));
@@ -218,7 +220,7 @@ void test_growing_structs(void) {
   growing_results(engine, session);
   // As long as a handle is a number and size_t has 64 bits, these are what other languages declare.
   if (sizeof(void*) == 8) {
-    CHECK(sizeof(tandem_engine_options) == 72 && sizeof(tandem_engine_info) == 56);
+    CHECK(sizeof(tandem_engine_options) == 72 && sizeof(tandem_engine_info) == 64);
     CHECK(sizeof(tandem_generate_options) == 104 && sizeof(tandem_generate_result) == 112);
   }
   CHECK_OK(tandem_session_destroy(session));

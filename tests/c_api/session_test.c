@@ -132,6 +132,19 @@ void test_scoring(void) {
   CHECK_OK(tandem_session_cancel(session));
   CHECK_STATUS(TANDEM_CANCELLED, tandem_session_score(session, prompt_tokens, 1, NULL, NULL));
   CHECK_OK(tandem_session_score(session, NULL, 0, NULL, NULL));
+
+  // Hidden states, after which the session goes on as after logits.
+  CHECK_OK(tandem_session_rewind(session, 0));
+  rows = (struct rows){.stop_after = 3};
+  CHECK_STATUS(TANDEM_CANCELLED, tandem_session_embed(session, prompt_tokens, PROMPT_COUNT, take_row, &rows));
+  CHECK(rows.count == 3);
+  CHECK_OK(tandem_session_rewind(session, 0));
+  rows = (struct rows){0};
+  CHECK_OK(tandem_session_embed(session, prompt_tokens, PROMPT_COUNT - 1, take_row, &rows));
+  CHECK(rows.count == PROMPT_COUNT - 1 && rows.vocab == 64);
+  CHECK_OK(tandem_session_generate(session, prompt_tokens + PROMPT_COUNT - 1, 1, &options, &result));
+  CHECK(is_greedy(&result, GREEDY_COUNT));
+  CHECK_OK(tandem_generate_result_clear(&result));
   CHECK_OK(tandem_session_destroy(session));
   CHECK_OK(tandem_engine_destroy(engine));
 }

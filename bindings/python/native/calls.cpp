@@ -90,7 +90,10 @@ void Generation::release() {
 }
 
 Scoring::Scoring(std::shared_ptr<SessionHandle> session, std::vector<int32_t> tokens, Rows rows)
-    : session_(std::move(session)), tokens_(std::move(tokens)), rows_(rows), columns_(session_->vocab_size()) {
+    : session_(std::move(session)),
+      tokens_(std::move(tokens)),
+      rows_(rows),
+      columns_(rows == Rows::kHidden ? session_->hidden_size() : session_->vocab_size()) {
   const int64_t context = session_->context();
   if (tokens_.empty()) throw Failure({ErrorCode::kInvalidArgument, "there are no tokens to compute"});
   if (static_cast<int64_t>(tokens_.size()) > context) {  // Before memory is taken for so many rows.
@@ -98,28 +101,30 @@ Scoring::Scoring(std::shared_ptr<SessionHandle> session, std::vector<int32_t> to
                                                       " tokens are more than the context of " +
                                                       std::to_string(context) + " positions"});
   }
-  if (row_count() > 0) logits_.reset(new float[static_cast<size_t>(row_count() * columns_)]);
+  if (row_count() > 0 && columns_ > 0) logits_.reset(new float[static_cast<size_t>(row_count() * columns_)]);
 }
 
 int64_t Scoring::row_count() const {
   switch (rows_) {
     case Rows::kNone: return 0;
     case Rows::kLast: return 1;
-    case Rows::kAll: break;
+    case Rows::kAll:
+    case Rows::kHidden: break;
   }
   return static_cast<int64_t>(tokens_.size());
 }
 
 Status Scoring::score() {
   Session& session = session_->session();
-  const auto vocab = static_cast<size_t>(columns_);
+  const auto columns = static_cast<size_t>(columns_);
   const auto keep = [&](size_t index, std::span<const float> row) -> Status {
-    if (row.size() != vocab) return Error{ErrorCode::kInternal, "a row of logits is not as long as the vocabulary"};
-    std::ranges::copy(row, logits_.get() + index * vocab);
+    if (row.size() != columns) return Error{ErrorCode::kInternal, "a row is not as long as the engine said"};
+    std::ranges::copy(row, logits_.get() + index * columns);
     return {};
   };
   const std::span<const int32_t> tokens = tokens_;
   if (rows_ == Rows::kAll) return session.score(tokens, keep);
+  if (rows_ == Rows::kHidden) return session.embed(tokens, keep);  // Says so if the file has none.
   if (rows_ == Rows::kNone) return session.score(tokens, {});
   if (tokens.size() > 1) {
     if (Status status = session.score(tokens.first(tokens.size() - 1), {}); !status.ok()) return status;

@@ -59,14 +59,15 @@ class Generation final : public BackgroundCall {
   bool keeps_pieces_ = true;
 };
 
-// Appends tokens to a session, and keeps the logits after each of them, after the last one, or none.
+// Appends tokens to a session, and keeps the logits after each of them, after the last one, or none; or the hidden
+// state of each.
 class Scoring final : public BackgroundCall {
  public:
-  enum class Rows { kNone, kLast, kAll };
+  enum class Rows { kNone, kLast, kAll, kHidden };
   Scoring(std::shared_ptr<SessionHandle> session, std::vector<int32_t> tokens, Rows rows);
   // Once done.
   void check_result() const;
-  // Rows of the vocabulary's size; null if no row is wanted.
+  // Rows of the vocabulary's or the hidden state's size; null if no row is wanted.
   const std::shared_ptr<float[]>& logits() const { return logits_; }
   int64_t row_count() const;
   int64_t columns() const { return columns_; }

@@ -53,6 +53,7 @@ class SessionHandle : public std::enable_shared_from_this<SessionHandle> {
   Session& session() { return *session_; }
   int64_t context() const { return engine_->engine->context(); }
   int64_t vocab_size() const { return engine_->engine->vocab_size(); }
+  int64_t hidden_size() const { return engine_->engine->hidden_size(); }
 
  private:
   void check_open() const;  // Under mutex_.

@@ -148,6 +148,7 @@ void bind_engine(nb::module_& m) {
       .def("backend", [](const EngineHandle& e) { return std::string(open_engine(e)->backend()); })
       .def("context", [](const EngineHandle& e) { return open_engine(e)->context(); })
       .def("vocab_size", [](const EngineHandle& e) { return open_engine(e)->vocab_size(); })
+      .def("hidden_size", [](const EngineHandle& e) { return open_engine(e)->hidden_size(); })
       .def("threads", [](const EngineHandle& e) { return open_engine(e)->threads(); })
       .def("has_tokenizer", [](const EngineHandle& e) { return open_engine(e)->has_tokenizer(); })
       .def("eos_tokens",

@@ -79,6 +79,11 @@ class Engine:
         return self._native.vocab_size()
 
     @property
+    def hidden_size(self) -> int:
+        """Numbers of a row of Session.embed(); 0 where the file's program gives no hidden states."""
+        return self._native.hidden_size()
+
+    @property
     def threads(self) -> int:
         return self._native.threads()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ._engine import Engine
 
-_NO_ROWS, _LAST_ROW, _ALL_ROWS = range(3)  # Scoring::Rows
+_NO_ROWS, _LAST_ROW, _ALL_ROWS, _HIDDEN_ROWS = range(4)  # Scoring::Rows
 
 
 class Session:
@@ -106,6 +106,29 @@ class Session:
         rows = self._score(tokens, _LAST_ROW if arg.flag("last_only", last_only) else _ALL_ROWS)
         assert rows is not None
         return rows[0] if last_only else rows
+
+    def embed(
+        self, tokens: str | arg.Tokens, *, pooling: Literal["mean", "last"] | None = None, normalize: bool = False
+    ) -> npt.NDArray[np.float32]:
+        """Computes tokens, or those of a text, after the session's and returns the model's last hidden state of each.
+
+        That is what its LM head multiplies. The array has the shape [tokens, hidden_size]; ``pooling`` makes one row of
+        it, the mean or the last one. ``normalize``: rows have length 1. The session then holds the tokens: call reset()
+        between two independent texts.
+        """
+        if pooling not in (None, "mean", "last"):
+            raise ValueError(f"pooling is {pooling!r}; give None, 'mean' or 'last'")
+        arg.flag("normalize", normalize)
+        if isinstance(tokens, str):
+            tokens = self._engine.encode(tokens, add_special=not self._native.tokens())
+        rows = self._score(tokens, _HIDDEN_ROWS)
+        assert rows is not None
+        if pooling is not None:
+            rows = rows[-1] if pooling == "last" else rows.mean(axis=0)
+        if normalize:
+            squares: npt.NDArray[np.float32] = (rows * rows).sum(axis=-1, keepdims=True)
+            rows = rows / squares.clip(min=1e-30) ** 0.5
+        return rows
 
     def rewind(self, length: int) -> None:
         """Forgets all tokens from ``length`` on."""

@@ -113,6 +113,36 @@ class SessionTest(unittest.TestCase):
         gc.collect()
         self.assertEqual(int(last.argmax()), story[0])  # The array outlives its session.
 
+    def test_embeddings(self) -> None:
+        engine = support.engine()
+        tokens = engine.encode("Once upon a time there was a fox.")
+        rows = self.session.embed(tokens)
+        self.assertEqual(rows.shape, (len(tokens), engine.hidden_size))
+        self.assertEqual(rows.dtype, np.float32)
+        self.assertGreater(engine.hidden_size, 0)
+        self.assertEqual(self.session.tokens, tokens)
+        for pooling, wanted in (("mean", rows.mean(axis=0)), ("last", rows[-1])):
+            self.session.reset()
+            np.testing.assert_array_equal(self.session.embed(tokens, pooling=pooling), wanted)  # type: ignore[arg-type]
+        self.session.reset()
+        unit = self.session.embed("Once upon a time there was a fox.", normalize=True)
+        self.assertEqual(unit.dtype, np.float32)
+        np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-5)
+        # Logits are products of hidden states with one matrix: with enough rows they determine each other.
+        self.session.reset()
+        many = list(range(3, 3 + 2 * engine.hidden_size))
+        hidden = self.session.embed(many)
+        self.session.reset()
+        logits = self.session.logits(many)
+        head = np.linalg.lstsq(hidden, logits, rcond=None)[0]
+        self.assertLess(np.abs(hidden @ head - logits).max(), 0.05 * logits.std())
+        with self.assertRaises(ValueError):
+            self.session.embed(tokens, pooling="median")  # type: ignore[arg-type]
+        with self.assertRaises(TypeError):
+            self.session.embed(tokens, normalize=1)  # type: ignore[arg-type]
+        with self.assertRaises(tandem.InvalidArgumentError):
+            self.session.embed([])
+
     def test_logits_are_those_of_the_command_line(self) -> None:
         out = support.folder() / "logits.npy"
         tokens = support.engine().encode("Once upon a time there was a fox.")

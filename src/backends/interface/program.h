@@ -22,6 +22,8 @@ struct Bindings {
   // is written there, the first one if there are several, -1 if no logit is above -infinity (NaN is not). "logits"
   // may be left unwritten then.
   int32_t* argmax = nullptr;
+  // False: the caller reads the output of the final norm and no logits, which may be left unwritten.
+  bool reads_logits = true;
 };
 
 // The scratch memory of one caller. Not thread-safe: make one per session.

@@ -41,6 +41,7 @@ class Planner {
     TANDEM_TRY(allocate_activations());
     TANDEM_TRY(add_scratch());
     find_lm_head(plan_);
+    find_hidden_step(plan_);
     return std::move(plan_);
   }
 
@@ -370,6 +371,20 @@ class Planner {
 };
 
 }  // namespace
+
+void find_hidden_step(MethodPlan& plan) {
+  const ir::Graph& graph = *plan.graph;
+  plan.steps_to_hidden = plan.steps.size();
+  const auto writes_hidden = [&](uint32_t op) {
+    return std::ranges::any_of(graph.ops[op].outputs, [&](TensorId id) {
+      return graph.at(id).role == TensorRole::kOutput && graph.at(id).purpose.kind == ir::PurposeKind::kFinalNorm;
+    });
+  };
+  // Rows of steps in the tail are computed only if the caller reads them: they write nothing that a later call needs.
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    if (plan.steps[i].tail && std::ranges::any_of(plan.steps[i].ops, writes_hidden)) plan.steps_to_hidden = i + 1;
+  }
+}
 
 Result<MethodPlan> make_plan(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels) {
   return Planner(graph, artifact, kernels).run();

@@ -72,6 +72,9 @@ struct MethodPlan {
   // task has kHeadRows floats of scratch for it, after linear_scratch.
   int64_t lm_head_step = -1;
   std::vector<uint32_t> lm_head_ops;
+  // Steps up to the one that writes the final norm's output, if that is an output of the method and what follows it
+  // gives logits alone; else all. Calls that read no logits run only these.
+  size_t steps_to_hidden = 0;
 };
 
 // At most this many rows go through the ops of a kRows step together: few enough to stay in a core's L1 cache from op
@@ -91,6 +94,9 @@ inline constexpr int64_t kAttentionTokens = 128;
 
 // Sets lm_head_step, lm_head_ops and their scratch, once all else is planned (argmax.cpp).
 void find_lm_head(MethodPlan& plan);
+
+// Sets steps_to_hidden, once the ops are grouped.
+void find_hidden_step(MethodPlan& plan);
 
 // The graph must be verified and belong to the artifact; both must outlive the plan.
 Result<MethodPlan> make_plan(const ir::Graph& graph, const Artifact& artifact, const KernelTable& kernels);

@@ -93,7 +93,8 @@ Status StepRunner::run() {
   if (bindings_.argmax != nullptr && (plan_.lm_head_step < 0 || bindings_.rows != 1)) {
     return internal_error("method \"{}\" is asked for the argmax of {} rows", graph_.name, bindings_.rows);
   }
-  for (const Step& step : plan_.steps) {
+  const size_t count = bindings_.reads_logits ? plan_.steps.size() : plan_.steps_to_hidden;
+  for (const Step& step : std::span(plan_.steps).first(count)) {
     const Rows rows = step.tail ? Rows{bindings_.first_row, bindings_.rows} : Rows{0, active_};
     if (rows.count == 0) continue;
     if (bindings_.argmax != nullptr && &step == &plan_.steps[static_cast<size_t>(plan_.lm_head_step)]) {
