@@ -126,8 +126,11 @@ class Session:
         if pooling is not None:
             rows = rows[-1] if pooling == "last" else rows.mean(axis=0)
         if normalize:
-            squares: npt.NDArray[np.float32] = (rows * rows).sum(axis=-1, keepdims=True)
-            rows = rows / squares.clip(min=1e-30) ** 0.5
+            import numpy as np
+
+            lengths = np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
+            unit: npt.NDArray[np.float32] = (rows / np.maximum(lengths, 1e-30)).astype(np.float32)
+            return unit
         return rows
 
     def rewind(self, length: int) -> None:
