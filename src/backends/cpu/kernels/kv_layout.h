@@ -11,7 +11,7 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr int64_t kKeySlots = 16;
+constexpr int64_t kKeySlots = 16;  // NOLINT(misc-definitions-in-headers): each instruction set has its own.
 
 // Entry d of slot `slot`, counted in numbers, in a head of `slots` slots.
 inline int64_t key_index(int64_t slots, int64_t dim, int64_t slot, int64_t d) {
