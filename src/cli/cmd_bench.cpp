@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 #include "base/json.h"
-#include "benchmark/benchmark.h"
+#include "bench/benchmark.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/progress_bar.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "artifact/reader.h"
-#include "benchmark/benchmark.h"
+#include "bench/benchmark.h"
 #include "eval/tested_model.h"
 #include "support/compiled_model.h"
 

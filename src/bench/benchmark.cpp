@@ -1,4 +1,4 @@
-#include "benchmark/benchmark.h"
+#include "bench/benchmark.h"
 
 #include <sys/resource.h>
 
