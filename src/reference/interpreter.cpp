@@ -6,13 +6,14 @@
 #include <numeric>
 
 #include "backends/interface/io_conversion.h"
+#include "backends/interface/method_memory.h"
 #include "base/error.h"
 #include "base/half.h"
 #include "ir/op_table.h"
+#include "linalg/multiply.h"
 #include "numerics/fake_quant.h"
 #include "reference/cache_attention.h"
 #include "reference/kv_rows.h"
-#include "reference/matmul.h"
 #include "reference/row_ops.h"
 #include "reference/static_ops.h"
 
@@ -26,16 +27,18 @@ using ir::TensorId;
 using ir::TensorRole;
 
 // Rows of a weight that one task reads and multiplies: small enough for a cache, large enough to be worth a task.
-constexpr int64_t kRowsPerTask = 32;
+constexpr int64_t kRowsPerTask = 64;
+constexpr int64_t kElementsPerTask = int64_t{1} << 14;
 
 class Interpreter {
  public:
   Interpreter(const ir::Graph& graph, const WeightProvider& weights, ThreadPool& pool, const OpObserver& observer,
-              const Bindings& bindings)
+              bool rows_are_sequences, const Bindings& bindings)
       : graph_(graph),
         weights_(weights),
         pool_(pool),
         observer_(observer),
+        rows_are_sequences_(rows_are_sequences),
         bindings_(bindings),
         values_(graph.tensors.size()) {}
 
@@ -110,8 +113,20 @@ class Interpreter {
   template <typename Function>
   Status each_element(Function&& function) {
     const int64_t count = ir::element_count_of(out());
-    for (int64_t i = 0; i < count; ++i) y()[i] = function(i);
+    float* const to = y();
+    pool_.run((count + kElementsPerTask - 1) / kElementsPerTask, [&](int64_t task, int) {
+      const int64_t end = std::min((task + 1) * kElementsPerTask, count);
+      for (int64_t i = task * kElementsPerTask; i < end; ++i) to[i] = function(i);
+    });
     return ok_status();
+  }
+
+  // Calls function(first, count) for parts of `rows` rows, whose numbers do not depend on each other.
+  template <typename Function>
+  void each_part(int64_t rows, int64_t width, Function&& function) {
+    const int64_t step = std::max<int64_t>(kElementsPerTask / std::max<int64_t>(width, 1), 1);
+    pool_.run((rows + step - 1) / step,
+              [&](int64_t task, int) { function(task * step, std::min(step, rows - task * step)); });
   }
 
   Status run_op() {
@@ -146,13 +161,8 @@ class Interpreter {
         multiply_heads({x(0), in(0).shape}, {x(1), in(1).shape}, op_->attributes.transpose_b, y(), pool_);
         return ok_status();
       case OpKind::kAddMask: return add_mask();
-      case OpKind::kSoftmax:
-        softmax_rows(x(0), in(0).shape[0] * in(0).shape[1], in(0).shape[2], factor, y());
-        return ok_status();
-      case OpKind::kMaskedSoftmax:
-        TANDEM_TRY(add_mask());
-        softmax_rows(y(), in(0).shape[0] * in(0).shape[1], in(0).shape[2], factor, y());
-        return ok_status();
+      case OpKind::kSoftmax: return softmax(x(0));
+      case OpKind::kMaskedSoftmax: TANDEM_TRY(add_mask()); return softmax(y());
       case OpKind::kSigmoid: return each_element([a = x(0)](int64_t i) { return 1.0f / (1.0f + std::exp(-a[i])); });
       case OpKind::kAddVector: return add_vector();
       case OpKind::kConcat: return concat();
@@ -191,17 +201,23 @@ class Interpreter {
       TANDEM_ASSIGN(bias, weights_.read_vector(in(2).name));
     }
     const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
-    std::vector<std::vector<float>> scratch(static_cast<size_t>(pool_.size()));
+    struct Scratch {
+      std::vector<float> panel;
+      MultiplyScratch multiply;
+    };
+    std::vector<Scratch> scratch(static_cast<size_t>(pool_.size()));
     std::vector<Status> failures(static_cast<size_t>(pool_.size()));
     pool_.run(tasks, [&](int64_t task, int thread) {
       const int64_t begin = task * kRowsPerTask, count = std::min(kRowsPerTask, rows - begin);
-      auto& panel = scratch[static_cast<size_t>(thread)];
+      auto& [panel, multiply] = scratch[static_cast<size_t>(thread)];
       panel.resize(static_cast<size_t>(kRowsPerTask * cols));
       if (Status status = weights_.read_rows(in(1).name, begin, count, panel.data()); !status.ok()) {
         failures[static_cast<size_t>(thread)] = std::move(status);
         return;
       }
-      matmul_block(input, graph_.tokens, panel.data(), count, cols, y() + begin, rows);
+      // For one token, too: its bits do not depend on how many are computed together.
+      multiply_nt({input, graph_.tokens, cols}, {panel.data(), count, cols}, {y() + begin, graph_.tokens, count, rows},
+                  multiply);
       if (bias.empty()) return;
       for (int64_t n = 0; n < graph_.tokens; ++n) {
         for (int64_t m = begin; m < begin + count; ++m) y()[n * rows + m] += bias[static_cast<size_t>(m)];
@@ -214,14 +230,21 @@ class Interpreter {
   Status rms_norm() {
     TANDEM_ASSIGN(const std::vector<float> weight, weights_.read_vector(in(1).name));
     const int64_t groups = ir::element_count_of(in(0)) / static_cast<int64_t>(weight.size());
-    rms_norm_rows(x(0), groups, weight, op_->attributes.weight_offset, op_->attributes.eps, y());
+    const auto group = static_cast<int64_t>(weight.size());
+    each_part(groups, group, [&, from = x(0), to = y()](int64_t first, int64_t count) {
+      rms_norm_rows(from + first * group, count, weight, op_->attributes.weight_offset, op_->attributes.eps,
+                    to + first * group);
+    });
     return ok_status();
   }
 
   Status layer_norm() {
     TANDEM_ASSIGN(const std::vector<float> weight, weights_.read_vector(in(1).name));
     TANDEM_ASSIGN(const std::vector<float> bias, weights_.read_vector(in(2).name));
-    layer_norm_rows(x(0), graph_.tokens, weight, bias, op_->attributes.eps, y());
+    const auto size = static_cast<int64_t>(weight.size());
+    each_part(graph_.tokens, size, [&, from = x(0), to = y()](int64_t first, int64_t count) {
+      layer_norm_rows(from + first * size, count, weight, bias, op_->attributes.eps, to + first * size);
+    });
     return ok_status();
   }
 
@@ -247,23 +270,31 @@ class Interpreter {
   }
 
   Status rope() {
-    std::copy_n(x(0), graph_.tokens * width(0), y());
-    const RopeShape shape{graph_.tokens, width(0), op_->attributes.head_dim, width(1), op_->attributes.interleaved};
-    rotate_rows(y(), x(1), x(2), shape);
+    const int64_t size = width(0), half = width(1);
+    each_part(graph_.tokens, size, [&, from = x(0), to = y()](int64_t first, int64_t count) {
+      std::copy_n(from + first * size, count * size, to + first * size);
+      const RopeShape shape{count, size, op_->attributes.head_dim, half, op_->attributes.interleaved};
+      rotate_rows(to + first * size, x(1) + first * half, x(2) + first * half, shape);
+    });
     return ok_status();
   }
 
-  KvRows kv_rows(size_t cache, size_t scales) const {
-    return {in(cache).dtype, bound<void>(cache), scales < op_->inputs.size() ? bound<float>(scales) : nullptr,
-            in(cache).shape[1], in(cache).shape[2]};
+  // Of the sequence that row n belongs to.
+  KvRows kv_rows(size_t cache, size_t scales, int64_t n) const {
+    const Tensor& tensor = in(cache);
+    const int64_t copy = rows_are_sequences_ ? n : 0;
+    auto* data = bound<uint8_t>(cache) + copy * static_cast<int64_t>(tensor_bytes(tensor));
+    float* encodings = nullptr;
+    if (scales < op_->inputs.size()) encodings = bound<float>(scales) + copy * ir::element_count_of(in(scales));
+    return {tensor.dtype, data, encodings, tensor.shape[1], tensor.shape[2]};
   }
 
   Status store_kv() {
     const int64_t dim = op_->attributes.head_dim, heads = in(2).shape[0];
     const int32_t* positions = bound<int32_t>(1);
-    const KvRows rows = kv_rows(2, 3);
     for (int64_t n = 0; n < graph_.tokens; ++n) {
       if (positions[n] < 0) continue;  // Padding.
+      const KvRows rows = kv_rows(2, 3, n);
       if (positions[n] >= graph_.context) {
         return invalid_argument("position {} is beyond the context of {}", positions[n], graph_.context);
       }
@@ -272,19 +303,30 @@ class Interpreter {
     return ok_status();
   }
 
-  Status attention() {
-    attend_cache({.q = x(0),
-                  .mask = x(3),
-                  .positions = bound<int32_t>(4),
-                  .keys = kv_rows(1, 5),
-                  .values = kv_rows(2, 6),
-                  .tokens = graph_.tokens,
+  // Of `tokens` rows from n on.
+  void attend(int64_t n, int64_t tokens, ThreadPool& pool) {
+    attend_cache({.q = x(0) + n * width(0),
+                  .mask = x(3) + n * graph_.context,
+                  .positions = bound<int32_t>(4) + n,
+                  .keys = kv_rows(1, 5, n),
+                  .values = kv_rows(2, 6, n),
+                  .tokens = tokens,
                   .width = width(0),
                   .context = graph_.context,
                   .kv_heads = in(1).shape[0],
                   .quantized = op_->kind == OpKind::kQuantizedAttention,
                   .attributes = op_->attributes},
-                 y(), pool_);
+                 y() + n * width(0), pool);
+  }
+
+  Status attention() {
+    if (!rows_are_sequences_) {
+      attend(0, graph_.tokens, pool_);
+      return ok_status();
+    }
+    std::vector<std::unique_ptr<ThreadPool>> single(static_cast<size_t>(pool_.size()));
+    for (auto& pool : single) pool = std::make_unique<ThreadPool>(1);
+    pool_.run(graph_.tokens, [&](int64_t n, int thread) { attend(n, 1, *single[static_cast<size_t>(thread)]); });
     return ok_status();
   }
 
@@ -303,8 +345,23 @@ class Interpreter {
 
   // The same mask for every head.
   Status add_mask() {
-    const int64_t per_head = ir::element_count_of(in(1));
-    return each_element([a = x(0), b = x(1), per_head](int64_t i) { return a[i] + b[i % per_head]; });
+    const int64_t size = in(1).shape.back(), rows = ir::element_count_of(in(1)) / size;
+    each_part(ir::element_count_of(in(0)) / size, size,
+              [&, a = x(0), b = x(1), to = y()](int64_t first, int64_t count) {
+                for (int64_t row = first; row < first + count; ++row) {
+                  const float* const mask = b + row % rows * size;
+                  for (int64_t i = 0; i < size; ++i) to[row * size + i] = a[row * size + i] + mask[i];
+                }
+              });
+    return ok_status();
+  }
+
+  Status softmax(const float* from) {
+    const int64_t size = in(0).shape.back();
+    each_part(ir::element_count_of(in(0)) / size, size, [&, to = y()](int64_t first, int64_t count) {
+      softmax_rows(from + first * size, count, size, op_->attributes.factor, to + first * size);
+    });
+    return ok_status();
   }
 
   Status add_vector() {
@@ -355,6 +412,7 @@ class Interpreter {
   const WeightProvider& weights_;
   ThreadPool& pool_;
   const OpObserver& observer_;
+  bool rows_are_sequences_;
   const Bindings& bindings_;
   std::vector<std::vector<float>> values_;
   const Op* op_ = nullptr;
@@ -362,8 +420,13 @@ class Interpreter {
 
 class ReferenceProgram final : public Program {
  public:
-  ReferenceProgram(std::vector<ir::Graph> methods, const WeightProvider& weights, ThreadPool& pool, OpObserver observer)
-      : methods_(std::move(methods)), weights_(weights), pool_(pool), observer_(std::move(observer)) {}
+  ReferenceProgram(std::vector<ir::Graph> methods, const WeightProvider& weights, ThreadPool& pool, OpObserver observer,
+                   bool rows_are_sequences = false)
+      : methods_(std::move(methods)),
+        weights_(weights),
+        pool_(pool),
+        observer_(std::move(observer)),
+        rows_are_sequences_(rows_are_sequences) {}
 
   size_t method_count() const override { return methods_.size(); }
   const ir::Graph& method(size_t index) const override { return methods_[index]; }
@@ -376,7 +439,8 @@ class ReferenceProgram final : public Program {
    public:
     explicit Context(const ReferenceProgram& program) : program_(program) {}
     Status run(size_t method, const Bindings& bindings) override {
-      return Interpreter(program_.methods_[method], program_.weights_, program_.pool_, program_.observer_, bindings)
+      return Interpreter(program_.methods_[method], program_.weights_, program_.pool_, program_.observer_,
+                         program_.rows_are_sequences_, bindings)
           .run();
     }
 
@@ -388,6 +452,7 @@ class ReferenceProgram final : public Program {
   const WeightProvider& weights_;
   ThreadPool& pool_;
   OpObserver observer_;
+  bool rows_are_sequences_;
 };
 
 }  // namespace
@@ -395,6 +460,12 @@ class ReferenceProgram final : public Program {
 std::unique_ptr<Program> make_reference_program(std::vector<ir::Graph> methods, const WeightProvider& weights,
                                                 ThreadPool& pool, OpObserver observer) {
   return std::make_unique<ReferenceProgram>(std::move(methods), weights, pool, std::move(observer));
+}
+
+std::unique_ptr<Program> make_batch_program(ir::Graph method, const WeightProvider& weights, ThreadPool& pool) {
+  std::vector<ir::Graph> methods;
+  methods.push_back(std::move(method));
+  return std::make_unique<ReferenceProgram>(std::move(methods), weights, pool, OpObserver(), true);
 }
 
 }  // namespace tandem

@@ -23,7 +23,11 @@ using OpObserver = std::function<Status(const ir::Op& op, const ir::Tensor& outp
 // The graphs must be verified. The provider and the pool must outlive the program.
 std::unique_ptr<Program> make_reference_program(std::vector<ir::Graph> methods, const WeightProvider& weights,
                                                 ThreadPool& pool, OpObserver observer = {});
-// The same with weights that the program keeps.
+// One method whose rows are sequences of their own, so that many decode together and every weight is read once for all:
+// a state has as many copies of what its tensor says as the method has tokens, one after the other, and row n stores to
+// and attends to copy n.
+std::unique_ptr<Program> make_batch_program(ir::Graph method, const WeightProvider& weights, ThreadPool& pool);
+// Like the first, with weights that the program keeps.
 std::unique_ptr<Program> make_reference_program(std::vector<ir::Graph> methods,
                                                 std::unique_ptr<const WeightProvider> weights, ThreadPool& pool);
 

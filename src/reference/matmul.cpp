@@ -3,13 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-// Compiled for several instruction sets; the loader picks one (glibc's ifunc). Sanitizers run before ifuncs are
-// resolved, so their builds use the plain version.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-#define TANDEM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TANDEM_CLONES
-#endif
+#include "base/target_clones.h"
 
 namespace tandem {
 namespace {
@@ -17,51 +11,39 @@ namespace {
 using Lanes = float __attribute__((vector_size(64)));
 constexpr int64_t kLanes = 16;
 
-template <int kTokens, int kRows>
-inline __attribute__((always_inline)) void tile(const float* x, const float* w, int64_t cols, float* y,
-                                                int64_t y_stride) {
-  Lanes sums[kTokens][kRows] = {};
-  int64_t k = 0;
-  for (; k + kLanes <= cols; k += kLanes) {
-    Lanes wv[kRows];
-    for (int m = 0; m < kRows; ++m) std::memcpy(&wv[m], w + m * cols + k, sizeof(Lanes));
-    for (int n = 0; n < kTokens; ++n) {
-      Lanes xv;
-      std::memcpy(&xv, x + n * cols + k, sizeof(Lanes));
-      for (int m = 0; m < kRows; ++m) sums[n][m] += xv * wv[m];
-    }
-  }
-  for (int n = 0; n < kTokens; ++n) {
-    for (int m = 0; m < kRows; ++m) {
-      float sum = 0.0f;
-      for (int64_t tail = k; tail < cols; ++tail) sum += x[n * cols + tail] * w[m * cols + tail];
-      for (int lane = 0; lane < kLanes; ++lane) sum += sums[n][m][lane];
-      y[n * y_stride + m] = sum;
-    }
-  }
-}
-
-template <int kTokens>
-inline __attribute__((always_inline)) void token_band(const float* x, const float* w, int64_t rows, int64_t cols,
-                                                      float* y, int64_t y_stride) {
-  int64_t m = 0;
-  for (; m + 4 <= rows; m += 4) tile<kTokens, 4>(x, w + m * cols, cols, y + m, y_stride);
-  for (; m < rows; ++m) tile<kTokens, 1>(x, w + m * cols, cols, y + m, y_stride);
-}
-
 }  // namespace
 
-TANDEM_CLONES void matmul_block(const float* x, int64_t tokens, const float* w, int64_t rows, int64_t cols, float* y,
-                                int64_t y_stride) {
-  int64_t n = 0;
-  for (; n + 4 <= tokens; n += 4) token_band<4>(x + n * cols, w, rows, cols, y + n * y_stride, y_stride);
-  for (; n < tokens; ++n) token_band<1>(x + n * cols, w, rows, cols, y + n * y_stride, y_stride);
+TANDEM_CLONES void sum_weighted_rows(const float* weights, const float* rows, int64_t count, int64_t dim, float* y) {
+  constexpr int64_t kColumns = 4 * kLanes;
+  for (int64_t begin = 0; begin < dim; begin += kColumns) {
+    const int64_t columns = std::min(kColumns, dim - begin);
+    float sums[kColumns] = {};
+    for (int64_t j = 0; j < count; ++j) {
+      if (weights[j] == 0.0f) continue;
+      const float* const row = rows + j * dim + begin;
+      if (columns == kColumns) {
+        for (int64_t i = 0; i < kColumns; ++i) sums[i] += weights[j] * row[i];
+      } else {
+        for (int64_t i = 0; i < columns; ++i) sums[i] += weights[j] * row[i];
+      }
+    }
+    std::copy_n(sums, columns, y + begin);
+  }
 }
 
 TANDEM_CLONES float dot(const float* a, const float* b, int64_t count) {
-  float y;
-  tile<1, 1>(a, b, count, &y, 1);
-  return y;
+  Lanes sums = {};
+  int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes) {
+    Lanes av, bv;
+    std::memcpy(&av, a + k, sizeof(Lanes));
+    std::memcpy(&bv, b + k, sizeof(Lanes));
+    sums += av * bv;
+  }
+  float sum = 0.0f;
+  for (; k < count; ++k) sum += a[k] * b[k];
+  for (int lane = 0; lane < kLanes; ++lane) sum += sums[lane];
+  return sum;
 }
 
 }  // namespace tandem

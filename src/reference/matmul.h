@@ -1,15 +1,14 @@
-// The interpreter's matrix product: blocked and vectorized, so that calibrating a model of a billion weights takes
-// minutes and not hours. Sums run over 16 lanes, which is also slightly more accurate than a sequential sum.
+// Products of one query with keys and values, vectorized.
 #pragma once
 
 #include <cstdint>
 
 namespace tandem {
 
-// y[n, m] = sum over k of x[n, k] * w[m, k], for n < tokens and m < rows; y is [tokens, y_stride].
-void matmul_block(const float* x, int64_t tokens, const float* w, int64_t rows, int64_t cols, float* y,
-                  int64_t y_stride);
+// y[dim] = sum over j of weights[j] * rows[j, dim]. Rows whose weight is zero are not read.
+void sum_weighted_rows(const float* weights, const float* rows, int64_t count, int64_t dim, float* y);
 
+// Sums run over 16 lanes, which is also slightly more accurate than a sequential sum.
 float dot(const float* a, const float* b, int64_t count);
 
 }  // namespace tandem

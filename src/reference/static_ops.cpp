@@ -1,10 +1,10 @@
 #include "reference/static_ops.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
-#include "reference/matmul.h"
+#include "linalg/multiply.h"
+#include "reference/softmax.h"
 
 namespace tandem {
 
@@ -23,21 +23,18 @@ void join_heads(const float* from, int64_t rows, int64_t heads, int64_t size, fl
 void multiply_heads(const HeadsView& a, const HeadsView& b, bool transpose_b, float* y, ThreadPool& pool) {
   const int64_t heads = a.shape[0], rows = a.shape[1], inner = a.shape[2];
   const int64_t group = heads / b.shape[0], columns = b.shape[transpose_b ? 1 : 2];
-  pool.run(b.shape[0], [&](int64_t shared, int) {
-    const float* right = b.data + shared * inner * columns;
-    std::vector<float> turned;
-    if (!transpose_b) {
-      turned.resize(static_cast<size_t>(inner * columns));
-      for (int64_t k = 0; k < inner; ++k) {
-        for (int64_t c = 0; c < columns; ++c) turned[static_cast<size_t>(c * inner + k)] = right[k * columns + c];
-      }
-      right = turned.data();
-    }
-    // The heads of a group are stacked vertically: one product computes them all.
+  // The heads of a group are stacked vertically: one product computes them all.
+  for (int64_t shared = 0; shared < b.shape[0]; ++shared) {
     const int64_t first = shared * group;
-    matmul_block(a.data + first * rows * inner, group * rows, right, columns, inner, y + first * rows * columns,
-                 columns);
-  });
+    const ConstMatrix left(a.data + first * rows * inner, group * rows, inner);
+    const float* const right = b.data + shared * inner * columns;
+    const Matrix result(y + first * rows * columns, group * rows, columns);
+    if (transpose_b) {
+      multiply_nt(left, {right, columns, inner}, result, pool);
+    } else {
+      multiply_nn(left, {right, inner, columns}, result, pool);
+    }
+  }
 }
 
 void concat_columns(std::span<const ColumnsView> parts, int64_t rows, float* y) {
@@ -67,11 +64,8 @@ void softmax_rows(const float* x, int64_t rows, int64_t width, float factor, flo
       std::fill_n(y, width, 0.0f);
       continue;
     }
-    double sum = 0.0;
-    for (int64_t i = 0; i < width; ++i) {
-      y[i] = std::exp(factor * (x[i] - highest));
-      sum += y[i];
-    }
+    for (int64_t i = 0; i < width; ++i) y[i] = factor * (x[i] - highest);
+    const double sum = exp_row(y, width, 0.0f);
     const auto scale = static_cast<float>(1.0 / sum);
     for (int64_t i = 0; i < width; ++i) y[i] *= scale;
   }
