@@ -10,6 +10,10 @@ constexpr std::string_view kKvNames[] = {"fp32", "fp16", "u8", "u16"};
 constexpr std::string_view kActivationNames[] = {"int8", "int16", "auto"};
 constexpr std::string_view kPresets[] = {"fp32", "fp16", "bf16", "w8", "w4"};
 
+// Where weights are rounded to integers. They cost nothing at run time, and docs/quantization.md has what they gain.
+constexpr Transforms kIntegerTransforms = {
+    .fold_norms = true, .equalize_norms = true, .equalize_keys = true, .equalize_values = true, .equalize_mlp = true};
+
 Recipe uniform(std::string_view name, WeightFormat format) {
   Recipe recipe;
   recipe.name = name;
@@ -44,8 +48,11 @@ std::string_view activation_format_name(ActivationFormat format) {
 std::span<const std::string_view> recipe_presets() { return kPresets; }
 
 std::optional<Recipe> recipe_preset(std::string_view name) {
-  if (name == "w4") return Recipe{};
-  if (name == "w8") return uniform(name, WeightFormat::kI8);
+  if (name == "w4" || name == "w8") {
+    Recipe recipe = name == "w4" ? Recipe{} : uniform(name, WeightFormat::kI8);
+    recipe.transforms = kIntegerTransforms;
+    return recipe;
+  }
   if (name == "fp16") return uniform(name, WeightFormat::kF16);
   if (name == "bf16") return uniform(name, WeightFormat::kBF16);
   if (name == "fp32") {

@@ -15,6 +15,7 @@
 #include "base/dtype.h"
 #include "quant/glob.h"
 #include "quant/quantize.h"
+#include "quant/transforms.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -58,6 +59,7 @@ struct Recipe {
   // This many of the LM head's largest logits are recomputed from the embedding's int8 rows, if the two are tied: for
   // NPUs and an LM head in 4 bits. Unset: kDefaultRescore where that is possible (compiler/target_rules.h).
   std::optional<int> rescore = {};
+  Transforms transforms = {};  // Of the float weights, before they are quantized.
 
   // The name of a preset, or the path of a JSON file.
   static Result<Recipe> load(std::string_view preset_or_json_path);

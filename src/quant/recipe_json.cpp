@@ -20,8 +20,8 @@ constexpr size_t kMaxRules = 1024;
 
 using Names = std::span<const std::string_view>;
 
-constexpr std::string_view kKeys[] = {"name",        "base", "weights", "embedding", "head",   "rules",
-                                      "activations", "kv",   "mask",    "logits",    "rescore"};
+constexpr std::string_view kKeys[] = {"name", "base", "weights", "embedding", "head",       "rules",  "activations",
+                                      "kv",   "mask", "logits",  "rescore",   "fold_norms", "rotate", "equalize"};
 constexpr std::string_view kSpecKeys[] = {"format", "block"};
 constexpr std::string_view kRuleKeys[] = {"match", "format", "block", "activations"};
 constexpr std::string_view kFormats[] = {"lpbq4", "int8", "fp16", "bf16", "fp32"};
@@ -29,6 +29,8 @@ constexpr std::string_view kKvFormats[] = {"fp32", "fp16", "u8", "u16"};
 constexpr std::string_view kActivations[] = {"int8", "int16", "auto"};
 constexpr std::string_view kMaskTypes[] = {"f32", "f16", "u16", "u8"};
 constexpr std::string_view kLogitsTypes[] = {"f32", "f16", "u16"};
+constexpr std::string_view kRotations[] = {"r1", "r2"};
+constexpr std::string_view kEqualized[] = {"norms", "keys", "values", "mlp"};
 
 // The number of characters to add, drop or change to turn a into b.
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -165,6 +167,49 @@ Result<std::vector<RecipeRule>> rules_from_json(const Json& list) {
   return rules;
 }
 
+// A list of words, each of which switches one of the flags on; those it does not name are switched off.
+Status switches_from_json(const Json& list, std::string_view where, Names words, std::initializer_list<bool*> flags) {
+  if (!list.is_array()) {
+    return invalid_argument("recipe: {} should be a list of words (possible: {}), but is {}", where,
+                            str_join(words, ", "), list.type_name());
+  }
+  for (bool* flag : flags) *flag = false;
+  for (const Json& item : list) {
+    TANDEM_ASSIGN(const std::string word, word_of(item, where, words));
+    bool& flag = **(flags.begin() + (std::find(words.begin(), words.end(), word) - words.begin()));
+    if (flag) return invalid_argument("recipe: {} has \"{}\" twice", where, word);
+    flag = true;
+  }
+  return ok_status();
+}
+
+// One of the keys of transforms.
+Status transform_from_json(std::string_view key, const Json& value, std::string_view where, Transforms& transforms) {
+  if (key == "rotate") {
+    return switches_from_json(value, where, kRotations, {&transforms.rotate_residual, &transforms.rotate_values});
+  }
+  if (key == "equalize") {
+    return switches_from_json(
+        value, where, kEqualized,
+        {&transforms.equalize_norms, &transforms.equalize_keys, &transforms.equalize_values, &transforms.equalize_mlp});
+  }
+  if (!value.is_boolean()) {
+    return invalid_argument("recipe: {} should be true or false, but is {}", where, value.type_name());
+  }
+  transforms.fold_norms = value.get<bool>();
+  return ok_status();
+}
+
+Json switches_to_json(Names words, std::initializer_list<bool> flags) {
+  Json list = Json::array();
+  size_t i = 0;
+  for (const bool flag : flags) {
+    if (flag) list.push_back(words[i]);
+    ++i;
+  }
+  return list;
+}
+
 Json spec_to_json(const WeightSpec& spec) {
   Json json = {{"format", weight_format_name(spec.format)}};
   if (spec.format == WeightFormat::kLpbq4) json["block"] = spec.block;
@@ -252,6 +297,8 @@ Result<Recipe> Recipe::from_json(std::string_view text) {
                                 value.is_primitive() ? dump_json(value).substr(0, 64) : value.type_name(), kMaxRescore);
       }
       recipe.rescore = value.get<int>();
+    } else if (key == "fold_norms" || key == "rotate" || key == "equalize") {
+      TANDEM_TRY(transform_from_json(key, value, where, recipe.transforms));
     }
   }
   return recipe;
@@ -275,6 +322,11 @@ std::string Recipe::to_json() const {
   json["mask"] = dtype_name(mask);
   json["logits"] = dtype_name(logits);
   if (rescore) json["rescore"] = *rescore;
+  const Transforms& t = transforms;
+  json["fold_norms"] = t.fold_norms;
+  json["rotate"] = switches_to_json(kRotations, {t.rotate_residual, t.rotate_values});
+  json["equalize"] =
+      switches_to_json(kEqualized, {t.equalize_norms, t.equalize_keys, t.equalize_values, t.equalize_mlp});
   return dump_json(json, 2);
 }
 

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "base/try.h"
-#include "weights/checkpoint_weights.h"
+#include "weights/source_weights.h"
 
 namespace tandem {
 
 class StreamingWeights final : public WeightProvider {
  public:
   // Both must outlive it.
-  StreamingWeights(const CheckpointWeights& weights, const ModelPlan& plan) : weights_(weights), plan_(plan) {}
+  StreamingWeights(const SourceWeights& weights, const ModelPlan& plan) : weights_(weights), plan_(plan) {}
   Status read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const override {
     TANDEM_TRY(weights_.read_rows(name, row_begin, rows, out));
     weights_.release_rows(*plan_.find_weight(name), row_begin, rows);
@@ -18,7 +18,7 @@ class StreamingWeights final : public WeightProvider {
   Result<std::vector<float>> read_vector(std::string_view name) const override { return weights_.read_vector(name); }
 
  private:
-  const CheckpointWeights& weights_;
+  const SourceWeights& weights_;
   const ModelPlan& plan_;
 };
 

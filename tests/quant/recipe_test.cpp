@@ -52,6 +52,30 @@ TEST(Recipe, Presets) {
   }
 }
 
+TEST(Recipe, TransformsAreThoseOfThePresetOrNone) {
+  const Transforms integers = {
+      .fold_norms = true, .equalize_norms = true, .equalize_keys = true, .equalize_values = true, .equalize_mlp = true};
+  for (const std::string_view name : recipe_presets()) {
+    EXPECT_EQ(recipe_preset(name)->transforms, name == "w4" || name == "w8" ? integers : Transforms()) << name;
+  }
+  EXPECT_EQ(read(R"({"base": "w4"})").transforms, integers);
+  // Recipes of files from before there were any.
+  EXPECT_EQ(read(R"({"name": "w4", "weights": "lpbq4"})").transforms, Transforms());
+  Recipe recipe = read(R"({"base": "w4", "fold_norms": false, "equalize": ["keys"], "rotate": ["r2", "r1"]})");
+  EXPECT_EQ(recipe.transforms, (Transforms{.rotate_residual = true, .rotate_values = true, .equalize_keys = true}));
+  EXPECT_EQ(read(recipe.to_json()), recipe);
+  EXPECT_EQ(read(R"({"base": "w4", "fold_norms": false, "equalize": []})").transforms, Transforms());
+}
+
+TEST(Recipe, WrongTransformsAreErrors) {
+  expect_error(R"({"base": "w4", "rotate": ["r4"]})", {"r4", "r1, r2"});
+  expect_error(R"({"base": "w4", "rotate": "r1"})", {"rotate", "list"});
+  expect_error(R"({"base": "w4", "rotate": ["r1", "r1"]})", {"r1", "twice"});
+  expect_error(R"({"base": "w4", "equalize": ["key"]})", {"key", "did you mean", "keys"});
+  expect_error(R"({"base": "w4", "equalize": [1]})", {"equalize", "string"});
+  expect_error(R"({"base": "w4", "fold_norms": "yes"})", {"fold_norms", "true or false"});
+}
+
 TEST(Recipe, TheExampleOfTheDocumentation) {
   const Recipe recipe = read(R"({"name": "my-recipe", "weights": {"format": "lpbq4", "block": 16},
     "embedding": {"format": "int8"}, "head": {"format": "fp16"},

@@ -15,15 +15,12 @@
 namespace tandem::test {
 
 // Logits of all positions, in one call of a graph of that many tokens.
-inline std::vector<float> reference_logits(const Checkpoint& checkpoint, const std::vector<int32_t>& tokens) {
-  auto plan = plan_model(checkpoint);
-  EXPECT_TRUE(plan.ok()) << plan.error().message;
-  if (!plan.ok()) return {};
+inline std::vector<float> reference_logits(const ModelPlan& plan, const WeightProvider& weights,
+                                           const std::vector<int32_t>& tokens) {
   const auto n = static_cast<int64_t>(tokens.size());
-  ir::Graph graph = build_graph(*plan, {"prefill", n, n});
+  ir::Graph graph = build_graph(plan, {"prefill", n, n});
   const Status verified = ir::verify(graph);
   EXPECT_TRUE(verified.ok()) << verified.error().message;
-  const CheckpointWeights weights(checkpoint, *plan);
   ThreadPool pool(2);
   auto program = make_reference_program({graph}, weights, pool);
   auto memory = MethodMemory::allocate(*program);
@@ -35,7 +32,15 @@ inline std::vector<float> reference_logits(const Checkpoint& checkpoint, const s
   const Status ran = (*context)->run(0, memory->bindings(0));
   EXPECT_TRUE(ran.ok()) << ran.error().message;
   const auto* logits = static_cast<float*>(memory->find(*program, 0, "logits"));
-  return {logits, logits + n * plan->vocab_size};
+  return {logits, logits + n * plan.vocab_size};
+}
+
+// The same with a checkpoint's own weights.
+inline std::vector<float> reference_logits(const Checkpoint& checkpoint, const std::vector<int32_t>& tokens) {
+  auto plan = plan_model(checkpoint);
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  if (!plan.ok()) return {};
+  return reference_logits(*plan, CheckpointWeights(checkpoint, *plan), tokens);
 }
 
 }  // namespace tandem::test
