@@ -34,10 +34,11 @@ struct CompileProgress {
 
 // The data that activations are calibrated on, for NPUs and for `activations` "auto".
 struct CalibrationSettings {
-  std::filesystem::path file = {};              // A text, or JSON with conversations; empty: a short text of our own.
+  std::filesystem::path file = {};              // A text, or JSON with conversations; empty: what the model writes.
+  std::string task = {};                        // The file is a task's, as `tandem eval --task` reads it.
   std::string prompt = {};                      // Instead of a file.
-  int64_t samples = 4;                          // At most.
-  int64_t length = 128;                         // Tokens of a sample.
+  int64_t samples = 32;                         // At most; by default fewer of large models.
+  int64_t length = 512;                         // Tokens of a sample.
   std::string range = {};                       // "minmax", "percentile" or "mse"; empty: minmax, and mse for u8 KV.
   std::filesystem::path import_encodings = {};  // Take encodings from this JSON instead of calibrating.
   std::filesystem::path export_encodings = {};  // Write them to this JSON.
@@ -60,6 +61,12 @@ struct CompileModelOptions {
       {};                 // How a CPU rounds the input of quantized layers: int8, int16, auto; empty: the recipe's.
   std::string head = {};  // How the LM head is stored: fp32, fp16, bf16, int8, lpbq4; empty: the recipe's.
   int rescore = -1;       // NPUs: the CPU recomputes this many of the largest logits; -1: where the recipe says so.
+  // How int4 and int8 weights are chosen: none (each by itself), fast (with calibration data, by what they do to the
+  // layers' outputs), full (the same with more data and more rounds).
+  std::string tune = "none";
+  // Bits per weight of the layers' matrices on average, 4.125 to 8: the compiler chooses each one's format, by what it
+  // loses on calibration data. 0: the recipe's formats.
+  double bits = 0.0;
   CalibrationSettings calibration = {};
   BackendOptions backend = {};         // Of the target's back end, as `tandem compile --help` shows them, without "--".
   int threads = 0;                     // 0: one per core.

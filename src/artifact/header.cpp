@@ -19,7 +19,8 @@ ProgramHeader first_program(ArtifactHeader header) {
           .recipe = std::move(header.recipe),
           .metrics = std::move(header.metrics),
           .device = std::move(header.device),
-          .shards = std::move(header.shards)};
+          .shards = std::move(header.shards),
+          .calibration = std::move(header.calibration)};
 }
 
 ArtifactHeader with_program(ArtifactHeader header, ProgramHeader program) {
@@ -32,6 +33,7 @@ ArtifactHeader with_program(ArtifactHeader header, ProgramHeader program) {
   header.metrics = std::move(program.metrics);
   header.device = std::move(program.device);
   header.shards = std::move(program.shards);
+  header.calibration = std::move(program.calibration);
   header.more_programs.clear();
   return header;
 }

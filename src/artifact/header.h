@@ -169,6 +169,7 @@ struct ProgramHeader {
   std::vector<Metric> metrics;
   DeviceInfo device;
   std::vector<Shard> shards;
+  std::string calibration;
 
   bool operator==(const ProgramHeader&) const = default;
 };
@@ -191,6 +192,8 @@ struct ArtifactHeader {
   DeviceInfo device;        // Of vendors' back ends.
   std::vector<Shard> shards;
   std::vector<ProgramHeader> more_programs;  // For other targets, in the order in which they are tried.
+  // What data weights or encodings were chosen with, as JSON (docs/artifact-format.md); "": none.
+  std::string calibration = {};
 
   bool operator==(const ArtifactHeader&) const = default;
 };

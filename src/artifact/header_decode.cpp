@@ -117,6 +117,7 @@ class Decoder {
     out.target = string_of(in.target());
     out.backend = string_of(in.backend());
     out.recipe = string_of(in.recipe());
+    out.calibration = string_of(in.calibration());
     TANDEM_TRY(weights(in.weights(), out.weights));
     TANDEM_TRY(vectors(in.vectors(), out.vectors));
     TANDEM_TRY(shards(in.shards(), out.shards));

@@ -197,6 +197,7 @@ void encode_program(const From& from, To& to) {
   to.vectors = encode_all(from.vectors, encode_vector);
   to.methods = encode_all(from.methods, encode_method);
   to.recipe = from.recipe;
+  to.calibration = from.calibration;
   to.metrics = encode_all(from.metrics, encode_metric);
   // Only a vendor's back end has a device and shards.
   if (!from.shards.empty()) {

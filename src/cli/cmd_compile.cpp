@@ -19,6 +19,7 @@
 #include "compiler/compile.h"
 #include "compiler/targets.h"
 #include "ir/printer.h"
+#include "tasks/task.h"
 
 namespace tandem {
 namespace compile_command {
@@ -34,6 +35,8 @@ struct Options {
   std::string kv;
   std::string activations;
   std::string head;
+  std::string tune = "none";
+  double bits = 0.0;
   int rescore = -1;
   std::string config = "config.json";
   int threads = 0;
@@ -55,6 +58,7 @@ void check(const Options& o) {
   }
   const CalibrationOptions& c = o.calibration;
   if (!c.file.empty() && !c.prompt.empty()) refuse("give --calib or --calib-prompt, not both");
+  if (!c.task.empty() && c.file.empty()) refuse("--calib-task says how to read --calib; give that as well");
 }
 
 CompileOptions to_compile_options(const Options& o) {
@@ -70,6 +74,8 @@ CompileOptions to_compile_options(const Options& o) {
   if (!o.activations.empty()) options.activations = value_or_fail(parse_activation_format(o.activations));
   if (!o.head.empty()) options.head = value_or_fail(parse_weight_spec(o.head));
   if (o.rescore >= 0) options.rescore = o.rescore;
+  options.tune = value_or_fail(parse_tune(o.tune));
+  if (o.bits > 0.0) options.bits = o.bits;
   options.calibration = o.calibration;
   if (!o.calib_range.empty()) {
     options.calibration.method = value_or_fail(parse_range_method(o.calib_range));
@@ -94,6 +100,20 @@ CompileOptions to_compile_options(const Options& o) {
   return options;
 }
 
+// How much better the tuned weights are, over all of them.
+void summarize_tuning(const CompileReport& report) {
+  double before = 0.0, after = 0.0, weights = 0.0;
+  for (const TunedWeight& weight : report.tuned) {
+    const auto count = static_cast<double>(weight.weights);
+    before += count * std::min(weight.before_db, 99.0);
+    after += count * std::min(weight.after_db, 99.0);
+    weights += count;
+  }
+  if (weights == 0.0) return;
+  note("  {} layers tuned: their outputs keep {:.1f} dB, {:.1f} dB without data", report.tuned.size(), after / weights,
+       before / weights);
+}
+
 // The summary of a program, on standard error.
 void summarize(const std::string& recipe, const CompileReport& report) {
   std::string methods;
@@ -109,7 +129,10 @@ void summarize(const std::string& recipe, const CompileReport& report) {
          report.variants_compiled > 0 ? str_format("; the fastest of {} variants", report.variants_compiled) : "");
   }
   for (const std::string& shard : report.shards) note("  {}", shard);
-  for (const auto& stage : report.stages) note("  {:<20} {:>8}", stage.name, format_seconds(stage.seconds));
+  for (const auto& stage : report.stages) {
+    note("  {:<20} {:>8}, peak {}", stage.name, format_seconds(stage.seconds), format_bytes(stage.peak_bytes));
+  }
+  if (!report.calibration.empty()) note("  calibrated on {}", report.calibration);
   if (report.int16_layers > 0 || !report.open_layers.empty()) {
     const auto worst = std::ranges::min_element(report.open_layers, {}, &CompileReport::OpenLayer::sqnr_db);
     note("  activations int16 in {} of {} layers{}", report.int16_layers, report.rounding_layers,
@@ -117,6 +140,8 @@ void summarize(const std::string& recipe, const CompileReport& report) {
              ? ""
              : str_format("; with int8, {} keeps {:.1f} dB", worst->name, worst->sqnr_db));
   }
+  if (report.bits > 0.0) note("  {:.3f} bits per weight in the layers, chosen by weight", report.bits);
+  summarize_tuning(report);
   if (std::isfinite(report.sqnr_db)) note("  weights keep {:.1f} dB", report.sqnr_db);
   if (report.segments_reused > 0) note("  {} parts were finished by an earlier run", report.segments_reused);
 }
@@ -186,13 +211,35 @@ void add_format_options(CLI::App& command, Options& o) {
       ->check(accepted_by(parse_weight_spec));
 }
 
+void add_tuning_options(CLI::App& command, Options& o) {
+  command
+      .add_option("--tune", o.tune,
+                  "How int4 and int8 weights are chosen: none (each by itself), fast (with calibration data, by what "
+                  "they do to the layers' outputs), full (more data, more rounds)")
+      ->check(accepted_by(parse_tune))
+      ->capture_default_str();
+  command
+      .add_option("--bits", o.bits,
+                  "Bits per weight of the layers' matrices, on average: the compiler chooses which get lpbq4 in blocks "
+                  "of 64, 32 or 16 (4.125, 4.25, 4.5 bits) and which int8, by what each loses on calibration data")
+      ->check(real_number(4.0, 8.0));
+}
+
 void add_target_options(CLI::App& command, Options& o) {
   const std::string calibration = "Calibration (NPU targets, --activations auto)", npu = "NPU targets";
-  command.add_option("--calib", o.calibration.file, "A text, or JSON with conversations; default: a text of our own")
+  command
+      .add_option("--calib", o.calibration.file,
+                  "A text, or JSON with conversations; default: what the model itself writes")
       ->check(CLI::ExistingFile)
       ->group(calibration);
+  command
+      .add_option("--calib-task", o.calibration.task,
+                  "The file is a task's, as `tandem eval --task` reads it: " + str_join(task_names(), ", "))
+      ->check(accepted_by(check_task_name))
+      ->group(calibration);
   command.add_option("--calib-prompt", o.calibration.prompt, "One prompt instead of a file")->group(calibration);
-  command.add_option("--calib-samples", o.calibration.samples, "At most so many samples")
+  command
+      .add_option("--calib-samples", o.calibration.samples, "At most so many samples; by default fewer of large models")
       ->check(whole_number(1))
       ->capture_default_str()
       ->group(calibration);
@@ -258,6 +305,7 @@ void add_compile_command(CLI::App& app) {
   command->add_option("--context", o->context, "Positions of a conversation; default: the model's own, up to 4096")
       ->check(whole_number(1));
   add_format_options(*command, *o);
+  add_tuning_options(*command, *o);
   command->add_option("--threads", o->threads, "Threads; 0, the default: one per core")
       ->check(whole_number(0, kMaxThreads));
   command->add_option("--config", o->config, "Name of the configuration in the folder")->capture_default_str();

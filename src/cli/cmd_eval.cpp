@@ -1,4 +1,4 @@
-// tandem eval: perplexity and accuracy, of one phase or of several side by side.
+// tandem eval: perplexity, KL divergence and tasks, of one phase or of several side by side.
 #include <CLI/CLI.hpp>
 #include <memory>
 
@@ -11,7 +11,9 @@
 #include "cli/engine_flags.h"
 #include "cli/eval_report.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/progress_bar.h"
+#include "cli/task_report.h"
 #include "cli/validators.h"
 #include "quant/calibration_report.h"
 
@@ -21,6 +23,9 @@ namespace eval_command {
 struct Options {
   std::string model;
   DatasetOptions dataset;
+  std::string task;
+  std::string data;
+  bool kl = false;
   int64_t answers = 150;
   std::string phase;
   std::vector<std::string> phases;
@@ -53,9 +58,25 @@ void check_report(const Options& o) {
       o.report, {.inputs = inputs, .may_replace = is_calibration_report, .kind = "a calibration report"}));
 }
 
+void check_source(const Options& o) {
+  if (o.task.empty()) {
+    if (!o.data.empty()) refuse("--data is the file of a task; give --task too");
+    if (const Status status = o.dataset.check(); !status.ok()) refuse(status.error().message);
+    return;
+  }
+  const DatasetOptions& dataset = o.dataset;
+  if (!dataset.conversations.empty() || !dataset.text.empty() || !dataset.ids.empty()) {
+    refuse("--task has its own data; leave out --conversations, --text and --ids");
+  }
+  if (o.data.empty()) refuse("--task needs its file; give it with --data");
+  if (o.kl || o.greedy > 0 || o.layers) {
+    refuse("--kl, --greedy and --layers are not for tasks; give --text, --ids or --conversations instead of --task");
+  }
+}
+
 // Incompatible options are refused before anything is loaded.
 void check(const Options& o) {
-  if (const Status status = o.dataset.check(); !status.ok()) refuse(status.error().message);
+  check_source(o);
   if (!o.phase.empty() && !o.phases.empty()) refuse("give --phase or --phases, not both");
   const auto names = parse_name_list(o.phases);
   const auto has = [&](const char* phase) { return std::ranges::find(names, phase) != names.end(); };
@@ -82,8 +103,63 @@ std::vector<Phase> phases_of(const Options& o, const std::string& model) {
   return {is_checkpoint ? Phase::kFloat : Phase::kDevice};
 }
 
+// With float at the front, if others are compared with it.
+std::vector<Phase> measured_phases(const Options& o) {
+  std::vector<Phase> phases = phases_of(o, o.model);
+  if (!o.kl) return phases;
+  if (phases == std::vector<Phase>{Phase::kFloat}) {
+    refuse("--kl compares a phase with float; give a compiled file, or --phase qdq");
+  }
+  if (std::ranges::find(phases, Phase::kFloat) == phases.end()) phases.insert(phases.begin(), Phase::kFloat);
+  return phases;
+}
+
+void warn_of_same_data(const EvaluationData& data, const std::string& calibration) {
+  if (!calibration_overlap(calibration, data.hash)) return;
+  warn(
+      str_format("the model was calibrated on the data that it is evaluated on, {}, so these figures are too good; "
+                 "evaluate on other data",
+                 data.source));
+}
+
+// A bar for each stage: they count different things, at different speeds.
+class StageBars {
+ public:
+  explicit StageBars(bool is_quiet) : is_quiet_(is_quiet) {}
+  ProgressCallback callback() {
+    return [this](const Progress& p) {
+      if (p.stage != stage_) bar_.emplace(is_quiet_);
+      stage_ = p.stage;
+      bar_->update(p);
+    };
+  }
+  void end() { bar_.reset(); }
+
+ private:
+  bool is_quiet_;
+  std::optional<ProgressBar> bar_;
+  std::string stage_;
+};
+
+void run_task(const Options& o, const PhaseModels& models, const Task& task) {
+  StageBars bars(o.json);
+  auto measured = measure_task_phases(models, task, o.dataset.window, bars.callback());
+  bars.end();
+  const TaskReport report = value_or_fail(std::move(measured));
+  warn_of_same_data(report.data, report.calibration);
+  if (o.json) {
+    show_json(task_json(report, !o.phases.empty()));
+  } else {
+    write_stdout(printable_lines(task_text(report)));
+  }
+}
+
 void run(const Options& o) {
   check(o);
+  const std::vector<Phase> phases = measured_phases(o);
+  // Reading a task takes no time, and shows what is wrong with it before a model is loaded.
+  std::optional<Task> task;
+  if (!o.task.empty()) task = value_or_fail(read_task(o.task, o.data, std::max<int64_t>(o.dataset.limit, 0)));
   TestedModelOptions options;
   if (!o.recipe.empty()) options.recipe = value_or_fail(Recipe::load(o.recipe));
   options.engine = o.engine.options();
@@ -92,24 +168,20 @@ void run(const Options& o) {
   options.context = o.dataset.window;
   options.stop = &interrupt_flag();
   watch_interrupts();
-  const PhaseModels models = value_or_fail(open_phases(o.model, phases_of(o, o.model), options));
+  const PhaseModels models = value_or_fail(open_phases(o.model, phases, options));
+  if (task) return run_task(o, models, *task);
   const Dataset dataset = value_or_fail(read_dataset(o.dataset, *models.front(), smallest_context(models)));
   PhasesOptions what;
   what.answers = o.answers;
+  what.kl = o.kl;
   what.greedy = o.greedy;
   what.prompt = o.prompt;
   if (o.layers) what.layer_tokens = o.layer_tokens;
-  // A bar for each stage: they count different things, at different speeds.
-  std::optional<ProgressBar> bar;
-  std::string stage;
-  const auto show = [&](const Progress& p) {
-    if (p.stage != stage) bar.emplace(o.json);
-    stage = p.stage;
-    bar->update(p);
-  };
-  auto measured = measure_phases(models, dataset, what, show);
-  bar.reset();
+  StageBars bars(o.json);
+  auto measured = measure_phases(models, dataset, what, bars.callback());
+  bars.end();
   const PhasesReport report = value_or_fail(std::move(measured));
+  warn_of_same_data(report.data, report.calibration);
   if (!o.report.empty()) write_report(o, report);
   if (o.json) {
     show_json(o.phases.empty() ? one_phase_json(report) : phases_json(report));
@@ -131,11 +203,14 @@ void add_phase_options(CLI::App& command, Options& o) {
       ->group(group);
   command
       .add_option("--checkpoint", o.checkpoint,
-                  "The folder that a file was compiled from: for the phase float, and for qdq of a file for an NPU")
+                  "The folder that a file was compiled from: for float, for --kl, and for qdq of a file for an NPU")
       ->group(group);
   command.add_option("--recipe", o.recipe, "For the phase qdq of a folder; default: w4")->group(group);
   command.add_option("--config", o.config, "Name of the configuration in the folder")
       ->capture_default_str()
+      ->group(group);
+  command
+      .add_flag("--kl", o.kl, "The KL divergence from the float model too, and how often both prefer the same token")
       ->group(group);
   const std::string compare = "Device against qdq (with --phases)";
   command.add_option("--greedy", o.greedy, "Compare so many greedy tokens")->check(whole_number(1))->group(compare);
@@ -165,6 +240,8 @@ void add_eval_command(CLI::App& app) {
   command->footer(
       "Examples:\n  tandem eval demo.tdm --conversations models/demo/eval.json\n"
       "  tandem eval model.tdm --text book.txt --window 1024 --limit 20 --json\n"
+      "  tandem eval model.tdm --text book.txt --window 1024 --checkpoint FOLDER --kl\n"
+      "  tandem eval model.tdm --task arc_easy --data ARC-Easy-Test.jsonl --limit 500\n"
       "  tandem eval demo.tdm --phases float,qdq,device --checkpoint models/demo --layers --greedy 64 \\\n"
       "    --conversations models/demo/eval.json --limit 10 --answers 30");
   command->add_option("MODEL", o->model, "A compiled file, or a checkpoint's folder (run by the reference)")
@@ -174,11 +251,15 @@ void add_eval_command(CLI::App& app) {
   command->add_option("--text", o->dataset.text, "A text, cut into windows");
   command->add_option("--ids", o->dataset.ids,
                       "JSON with token ids (key \"valid_ids\" or \"ids\", or a list), cut into windows");
+  command->add_option("--task", o->task, "A task by lm-eval's name: " + str_join(task_names(), ", "))
+      ->check(accepted_by(check_task_name))
+      ->type_name("NAME");
+  command->add_option("--data", o->data, "The task's file: JSON lines as on the Hugging Face hub; texts may be plain");
   command->add_option("--window", o->dataset.window, "Tokens of a window; default: the context")
       ->check(whole_number(2));
   command
       ->add_option("--limit", o->dataset.limit,
-                   "So many windows or conversations, 0: all; default: all windows, 200 conversations")
+                   "So many windows, conversations or items, 0: all; default: all, but 200 conversations")
       ->check(whole_number(0));
   command->add_option("--answers", o->answers, "So many questions; 0: none")
       ->check(whole_number(0))

@@ -21,6 +21,20 @@ void add_answers(const PhaseMetrics& metrics, Json& json) {
   json["answers_asked"] = metrics.answers->asked;
 }
 
+void add_kl(const PhaseMetrics& metrics, Json& json) {
+  if (!metrics.kl) return;
+  json["kl_mean"] = metrics.kl->mean();
+  json["kl_p99"] = metrics.kl->percentile(0.99);
+  json["top1_agreement"] = metrics.kl->top1_agreement();
+}
+
+void add_text_metrics(const std::optional<TextSize>& text, const PhaseMetrics& metrics, Json& json) {
+  if (!text) return;
+  json["bits_per_byte"] = text->bits_per_byte(metrics.perplexity.nats());
+  json["byte_perplexity"] = text->byte_perplexity(metrics.perplexity.nats());
+  json["word_perplexity"] = text->word_perplexity(metrics.perplexity.nats());
+}
+
 int64_t below_noise(const GreedyAgreement& greedy) {
   return std::ranges::count_if(greedy.divergences, [](const Divergence& p) { return p.gap < p.noise; });
 }
@@ -77,26 +91,76 @@ Json layers_json(const std::vector<LayerSqnr>& layers) {
   return list;
 }
 
+void add_phases_text_metrics(const PhasesReport& report, std::string& text) {
+  append_format(text, "{:<8}{:>14}{:>16}\n", "phase", "bits per byte", "word perplexity");
+  for (const PhaseMetrics& metrics : report.phases) {
+    const double nats = metrics.perplexity.nats();
+    append_format(text, "{:<8}{:>14.4f}{:>16.4f}\n", phase_name(metrics.phase), report.text->bits_per_byte(nats),
+                  report.text->word_perplexity(nats));
+  }
+}
+
+void add_phases_kl(const PhasesReport& report, std::string& text) {
+  append_format(text, "{:<8}{:>12}{:>12}{:>14}\n", "phase", "KL mean", "KL p99", "top-1 agrees");
+  for (const PhaseMetrics& metrics : report.phases) {
+    if (!metrics.kl) continue;
+    append_format(text, "{:<8}{:>12.4f}{:>12.4f}{:>12.2f} %\n", phase_name(metrics.phase), metrics.kl->mean(),
+                  metrics.kl->percentile(0.99), 100.0 * metrics.kl->top1_agreement());
+  }
+}
+
 }  // namespace
 
+std::string data_text(const EvaluationData& data, const std::string& calibration) {
+  const auto record = read_calibration_record(calibration);
+  return record ? str_format("evaluated on {}; calibrated on {} ({} tokens)\n", data.source, record->source,
+                             record->tokens)
+                : str_format("evaluated on {}\n", data.source);
+}
+
+void add_data(const EvaluationData& data, const std::string& calibration, Json& json) {
+  json["data"] = {{"source", data.source}, {"hash", str_format("{:016x}", data.hash)}};
+  const auto record = read_calibration_record(calibration);
+  if (!record) return;
+  json["calibration"] = {{"source", record->source},
+                         {"tokens", record->tokens},
+                         {"same_data", calibration_overlap(calibration, data.hash)}};
+}
+
 std::string one_phase_text(const PhasesReport& report) {
-  const PhaseMetrics& metrics = report.phases.front();
+  const PhaseMetrics& metrics = report.phases.back();
   std::string text =
       str_format("perplexity {:.4f} over {} tokens ({} sequences, phase {})\n", metrics.perplexity.value(),
                  metrics.perplexity.tokens(), report.sequences, phase_name(metrics.phase));
+  if (report.text) {
+    const double nats = metrics.perplexity.nats();
+    append_format(text, "bits per byte {:.4f}, perplexity per word {:.4f}\n", report.text->bits_per_byte(nats),
+                  report.text->word_perplexity(nats));
+  }
+  if (metrics.kl) {
+    append_format(text,
+                  "KL divergence from float: mean {:.4f}, 99th percentile {:.4f}; the same most likely token: "
+                  "{:.2f} %\nperplexity to float: {:+.2f} %\n",
+                  metrics.kl->mean(), metrics.kl->percentile(0.99), 100.0 * metrics.kl->top1_agreement(),
+                  100.0 * (*report.ratio_to_float(metrics) - 1.0));
+  }
   if (metrics.answers) {
     text += str_format("answers right: {} of {}\n", metrics.answers->right, metrics.answers->asked);
   }
-  return text;
+  return text += data_text(report.data, report.calibration);
 }
 
 Json one_phase_json(const PhasesReport& report) {
-  const PhaseMetrics& metrics = report.phases.front();
+  const PhaseMetrics& metrics = report.phases.back();
   Json json = {{"phase", phase_name(metrics.phase)},
                {"perplexity", metrics.perplexity.value()},
                {"tokens", metrics.perplexity.tokens()},
                {"sequences", report.sequences}};
+  add_text_metrics(report.text, metrics, json);
+  add_kl(metrics, json);
+  if (metrics.kl) json["ratio_to_float"] = *report.ratio_to_float(metrics);
   add_answers(metrics, json);
+  add_data(report.data, report.calibration, json);
   return json;
 }
 
@@ -109,13 +173,17 @@ std::string phases_text(const PhasesReport& report) {
                   compares ? str_format("{:+.2f} %", 100.0 * (*ratio - 1.0)) : "",
                   metrics.answers ? str_format("{} of {}", metrics.answers->right, metrics.answers->asked) : "");
   }
+  if (report.text) add_phases_text_metrics(report, text);
+  if (std::ranges::any_of(report.phases, [](const PhaseMetrics& metrics) { return metrics.kl.has_value(); })) {
+    add_phases_kl(report, text);
+  }
   append_format(text, "{} tokens in {} sequences\n", report.phases.front().perplexity.tokens(), report.sequences);
   if (report.logits) {
     append_format(text, "SQNR of device's logits against qdq's: {} dB\n", decibels(report.logits->db()));
   }
   if (report.greedy) add_greedy_text(*report.greedy, text);
   if (!report.layers.empty()) add_layers_text(report.layers, text);
-  return text;
+  return text += data_text(report.data, report.calibration);
 }
 
 Json phases_json(const PhasesReport& report) {
@@ -123,6 +191,8 @@ Json phases_json(const PhasesReport& report) {
   for (const PhaseMetrics& metrics : report.phases) {
     Json phase = {{"phase", phase_name(metrics.phase)}, {"perplexity", metrics.perplexity.value()}};
     if (const auto ratio = report.ratio_to_float(metrics)) phase["ratio_to_float"] = *ratio;
+    add_text_metrics(report.text, metrics, phase);
+    add_kl(metrics, phase);
     add_answers(metrics, phase);
     phases.push_back(std::move(phase));
   }
@@ -132,6 +202,7 @@ Json phases_json(const PhasesReport& report) {
   if (report.logits) json["logits_sqnr_db"] = json_decibels(report.logits->db());
   if (report.greedy) json["greedy"] = greedy_json(*report.greedy);
   if (!report.layers.empty()) json["layers"] = layers_json(report.layers);
+  add_data(report.data, report.calibration, json);
   return json;
 }
 

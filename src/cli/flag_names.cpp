@@ -17,6 +17,7 @@ struct FlagName {
 constexpr FlagName kFlagNames[] = {
     {"activations", "--activations"},
     {"adb", "--adb"},
+    {"bits", "--bits"},
     {"calibration.export_encodings", "--export-encodings"},
     {"calibration.file", "--calib"},
     {"calibration.import_encodings", "--encodings"},
@@ -25,6 +26,7 @@ constexpr FlagName kFlagNames[] = {
     {"calibration.range", "--calib-range"},
     {"calibration.report", "--report"},
     {"calibration.samples", "--calib-samples"},
+    {"calibration.task", "--calib-task"},
     {"checkpoint", "--checkpoint"},
     {"context", "--context"},
     {"conversations", "--conversations"},
@@ -47,6 +49,7 @@ constexpr FlagName kFlagNames[] = {
     {"text", "--text"},
     {"threads", "--threads"},
     {"to", "--to"},
+    {"tune", "--tune"},
     {"window", "--window"},
 };
 

@@ -1,11 +1,29 @@
 #include "compiler/compile.h"
 
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
 #include "base/guarded.h"
 #include "compiler/backend_compiler.h"
 #include "compiler/compile_job.h"
 #include "compiler/compile_several.h"
 
 namespace tandem {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kTuneNames = {"none", "fast", "full"};
+
+}  // namespace
+
+std::string_view tune_name(Tune tune) { return kTuneNames[static_cast<size_t>(tune)]; }
+
+Result<Tune> parse_tune(std::string_view name) {
+  const auto it = std::ranges::find(kTuneNames, name);
+  if (it == kTuneNames.end()) return invalid_argument("weights are tuned none, fast or full, not \"{}\"", name);
+  return static_cast<Tune>(it - kTuneNames.begin());
+}
 
 Result<CompileReport> compile(const std::filesystem::path& checkpoint, const std::filesystem::path& output,
                               const CompileOptions& options) {

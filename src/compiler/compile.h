@@ -9,6 +9,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "compiler/estimate_report.h"
 #include "compiler/passes/passes.h"
 #include "compiler/targets.h"
+#include "compiler/tuning/tuned_weight.h"
 #include "quant/observer.h"
 #include "quant/recipe.h"
 #include "tandem/backend_options.h"
@@ -28,16 +30,27 @@ namespace tandem {
 // What static encodings are calibrated with, for NPUs. For a CPU only the text and its length matter, and only with a
 // recipe that leaves activations open.
 struct CalibrationOptions {
-  std::filesystem::path file = {};  // A text, or JSON with conversations; empty: a built-in short text.
+  std::filesystem::path file = {};  // A text, or JSON with conversations; empty: the model writes some itself.
+  std::string task = {};            // The file is an evaluation task's (tasks/task.h).
   std::string prompt = {};          // Instead of a file.
-  int64_t samples = 4;
-  int64_t length = 128;                       // Tokens of a sample.
+  // At most. Of a large model, fewer tokens than by default are enough to take a minute (calibration_input.h).
+  int64_t samples = 32;
+  int64_t length = 512;                       // Tokens of a sample.
   RangeMethod method = RangeMethod::kMinMax;  // For activations. Keys and values in u8 use kMse unless it is given.
   bool method_given = false;
   std::filesystem::path import_encodings = {};  // Instead of calibrating.
   std::filesystem::path export_encodings = {};
   std::filesystem::path report = {};  // An HTML page.
 };
+
+// How much work goes into choosing quantized weights (docs/quantization.md).
+enum class Tune {
+  kNone,  // Without data: the smallest error of the weights.
+  kFast,  // Error feedback over calibration samples.
+  kFull,  // The same with more samples and more rounds.
+};
+Result<Tune> parse_tune(std::string_view name);  // "none", "fast", "full"
+std::string_view tune_name(Tune tune);
 
 struct CompileOptions {
   // One, or several separated by commas: the file then has a program for each, in that order. An option that only some
@@ -48,12 +61,15 @@ struct CompileOptions {
   std::vector<int64_t> prefill = {32, 128, 512};
   bool prefill_exact = false;
   int64_t context = 0;  // Positions; 0: the model's, up to kDefaultContext.
-  Recipe recipe;
+  Recipe recipe = *recipe_preset("w4");
   std::optional<KvFormat> kv;                   // Instead of the recipe's.
   std::optional<ActivationFormat> activations;  // The same; the recipe's rules still win.
   std::optional<WeightSpec> head = {};          // The same.
   std::optional<int> rescore = {};
   CalibrationOptions calibration;
+  Tune tune = Tune::kNone;
+  // The compiler chooses the formats of the layers' weights, with so many bits per weight on average.
+  std::optional<double> bits = {};
   // Options of the target's back end, by name, as `tandem compile --help` shows them for its targets. One that the
   // back end does not have is refused.
   BackendOptions backend = {};
@@ -93,11 +109,18 @@ struct CompileReport {
     double sqnr_db = 0.0;
   };
   std::vector<OpenLayer> open_layers;
+  std::vector<TunedWeight> tuned;  // In the order they were tuned.
+  // With CompileOptions::bits: what they are on average, and by weight the divergence (nats per token) that rounding it
+  // to its format is predicted to add.
+  double bits = 0.0;
+  std::map<std::string, double> sensitivities;
   struct Stage {
     std::string name;
     double seconds = 0.0;
+    uint64_t peak_bytes = 0;  // The most memory that the process had until the stage's end.
   };
-  std::vector<Stage> stages;        // Durations, of NPU compiles.
+  std::vector<Stage> stages;        // Of calibration, and of NPU compiles.
+  std::string calibration;          // "16384 tokens in 32 samples, sampled from the model"; empty: nothing was read.
   std::vector<std::string> shards;  // "layers.0-8: 219 MB"
   size_t variants_compiled = 0;     // By NpuOptions::tune_graphs.
   std::string graphs;               // "attention gqa+kv (decode), sha+k (prefill_128)", of NPU compiles.

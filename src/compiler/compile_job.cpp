@@ -8,17 +8,23 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "base/output_path.h"
 #include "base/version.h"
 #include "chat/chat_template.h"
 #include "checkpoint/checkpoint_tokenizer.h"
+#include "compiler/calibration/calibration_input.h"
+#include "compiler/source_hash.h"
 #include "compiler/target_rules.h"
+#include "compiler/tuning/tune_job.h"
 #include "quant/calibration_report.h"
+#include "weights/transform_rules.h"
 
 namespace tandem {
 namespace {
 
 constexpr int64_t kMaxPrefill = 4096;
+constexpr const char* kCalibrationPart = "calibration";  // In the work folder.
 
 // Default text for finding ranges.
 constexpr std::string_view kSampleText =
@@ -43,9 +49,10 @@ Result<std::unique_ptr<CompileJob>> CompileJob::open(const std::filesystem::path
   job->target_ = target;
   TANDEM_ASSIGN(job->plan_, plan_model(job->checkpoint_));
   job->report_.warnings = job->plan_.warnings;
-  job->weights_.emplace(job->checkpoint_, job->plan_);
   TANDEM_TRY(job->check_context());
   TANDEM_TRY(job->check_weights());
+  TANDEM_TRY(check_bits(options, job->recipe_));
+  TANDEM_TRY(job->resolve_transforms());
   TANDEM_TRY(job->check_outputs());
   TANDEM_TRY(job->read_tokenizer());
   job->report_.target = target->name;
@@ -99,6 +106,60 @@ Status CompileJob::check_weights() {
   std::vector<int64_t> prefill;
   for (size_t i = 1; i < shapes_.size(); ++i) prefill.push_back(shapes_[i].tokens);
   return apply_target_rules({*target_, plan_, options_, prefill}, recipe_, report_.warnings);
+}
+
+Status CompileJob::resolve_transforms() {
+  TANDEM_ASSIGN(weights_, TransformedWeights::create(checkpoint_, plan_, recipe_.transforms));
+  // A preset means those that the model allows.
+  const auto preset = recipe_preset(options_.recipe.name);
+  if (!preset || preset->transforms != recipe_.transforms) {
+    report_.warnings.insert(report_.warnings.end(), weights_->notes().begin(), weights_->notes().end());
+  }
+  std::vector<std::string> repeated;
+  recipe_.transforms = applicable_transforms(plan_, recipe_.transforms, repeated);
+  return ok_status();
+}
+
+Result<uint64_t> CompileJob::checkpoint_hash() {
+  if (checkpoint_hash_) return *checkpoint_hash_;
+  SourceHash hash;
+  for (const WeightSource& weight : plan_.weights) {
+    if (stopped()) return cancelled("stopped; the same command goes on where it was");
+    TANDEM_TRY(hash.add_weight(*weights_, weight.name));
+  }
+  for (const VectorSource& vector : plan_.vectors) TANDEM_TRY(hash.add_weight(*weights_, vector.name));
+  checkpoint_hash_ = hash.value();
+  return *checkpoint_hash_;
+}
+
+Result<const CalibrationData*> CompileJob::calibration_data(ThreadPool& pool, const CalibrationNeeds& needs) {
+  if (calibration_) return &*calibration_;
+  CalibrationNeeds all = needs;
+  if (all.tokens == 0) all.tokens = calibration_tokens(*this);
+  TANDEM_ASSIGN(calibration_, read_calibration_samples(*this, pool, all));
+  report_.calibration = calibration_->describe();
+  calibration_record_ = {{"source", calibration_->source}, {"tokens", calibration_->tokens}};
+  if (calibration_->file_hash != 0) calibration_record_["hash"] = str_format("{:016x}", calibration_->file_hash);
+  if (needs.work != nullptr) {
+    TANDEM_TRY(needs.work->add(kCalibrationPart, {0, 0, needs.source, {}, dump_json(calibration_record_)}));
+  }
+  const auto warning = warning_about_few_tokens(*calibration_, plan_);
+  const bool is_tuned = options_.bits || tunes_weights(options_, recipe_, plan_);
+  if (warning && (is_tuned || !calibration_->is_sampled())) report_.warnings.push_back(*warning);
+  return &*calibration_;
+}
+
+std::string CompileJob::calibration_record() const {
+  Json record = calibration_record_;
+  if (!tuned_.empty()) record["tune"] = tune_name(options_.tune);
+  return record.empty() ? std::string() : dump_json(record);
+}
+
+void CompileJob::restore_calibration(const WorkFolder& work, uint64_t source) {
+  const FinishedSegment* part = work.find(kCalibrationPart, source);
+  if (part == nullptr || !calibration_record_.empty()) return;
+  auto record = parse_json(part->note, kCalibrationPart);
+  if (record.ok() && record->is_object()) calibration_record_ = *std::move(record);
 }
 
 // Never overwrites an input, nor a file that tandem did not make.
@@ -217,6 +278,7 @@ ArtifactHeader CompileJob::make_header(const FilePlan& file) const {
                        static_cast<float>(g.repetition_penalty.value_or(none.repetition_penalty)),
                        static_cast<int32_t>(g.max_new_tokens.value_or(none.max_new_tokens))};
   header.recipe = recipe_.to_json();
+  header.calibration = calibration_record();
   header.checkpoint = checkpoint_.identity();
   return header;
 }

@@ -6,6 +6,9 @@
 
 #include "artifact/header.h"
 #include "artifact/writer.h"
+#include "base/json.h"
+#include "base/thread_pool.h"
+#include "compiler/calibration/calibration_data.h"
 #include "compiler/compile.h"
 #include "compiler/segment_plan.h"
 #include "compiler/targets.h"
@@ -13,7 +16,8 @@
 #include "models/builder.h"
 #include "tokenizer/import/tokenizer_files.h"
 #include "tokenizer/tokenizer.h"
-#include "weights/checkpoint_weights.h"
+#include "weights/transformed_weights.h"
+#include "weights/tuned_weights.h"
 
 namespace tandem {
 
@@ -35,11 +39,19 @@ class CompileJob {
   const Target& target() const { return *target_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const ModelPlan& plan() const { return plan_; }
-  const CheckpointWeights& weights() const { return *weights_; }
+  // After the recipe's transforms: what is quantized.
+  const TransformedWeights& weights() const { return *weights_; }
   // The recipe as resolved for this target.
   const Recipe& recipe() const { return recipe_; }
   // With the open choices resolved.
   void resolve_recipe(Recipe recipe) { recipe_ = std::move(recipe); }
+  // Weights that were chosen with data, once they are there; empty if the recipe alone decides.
+  const TunedWeights& tuned() const { return tuned_; }
+  void set_tuned(TunedWeights tuned) { tuned_ = std::move(tuned); }
+  // Of the bytes of all weights and vectors, read once: what tuned weights depend on, each on all layers before it.
+  Result<uint64_t> checkpoint_hash();
+  // Read or sampled when it is first needed; as much as the options need, all steps together.
+  Result<const CalibrationData*> calibration_data(ThreadPool& pool, const CalibrationNeeds& needs = {});
   int64_t context() const { return context_; }
   const std::vector<MethodShape>& shapes() const { return shapes_; }
   const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }
@@ -66,6 +78,10 @@ class CompileJob {
   Status finish(ArtifactHeader header, std::vector<SegmentFile> segments, WorkFolder work);
   // Only after a successful compile for one of several targets.
   FinishedProgram take_finished() { return *std::move(finished_); }
+  // What the file says about its calibration, as JSON; "" if there was none.
+  std::string calibration_record() const;
+  // The same where an earlier run has read the data, and this one needs it no more.
+  void restore_calibration(const WorkFolder& work, uint64_t source);
   // The header without methods, weights and shards.
   ArtifactHeader make_header(const FilePlan& file) const;
 
@@ -77,6 +93,7 @@ class CompileJob {
   std::string part() const { return options_.other_targets.empty() ? std::string() : std::string(target_->name); }
   Status check_context();
   Status check_weights();
+  Status resolve_transforms();
   Status check_outputs() const;
   Status read_tokenizer();
   TextInfo make_text(const FilePlan& file) const;
@@ -86,11 +103,15 @@ class CompileJob {
   Checkpoint checkpoint_;
   const Target* target_ = nullptr;
   ModelPlan plan_;
-  std::optional<CheckpointWeights> weights_;
+  std::unique_ptr<const TransformedWeights> weights_;
   Recipe recipe_;
   int64_t context_ = 0;
   std::vector<MethodShape> shapes_;
   std::optional<Tokenizer> tokenizer_;
+  std::optional<uint64_t> checkpoint_hash_;
+  std::optional<CalibrationData> calibration_;
+  Json calibration_record_ = Json::object();
+  TunedWeights tuned_;
   CompileReport report_;
   std::optional<FinishedProgram> finished_;
 };

@@ -23,9 +23,7 @@ Status PlainCompiler::resolve_recipe(const TargetRequest& request, Recipe& recip
 
 Status PlainCompiler::compile(CompileJob& job) const {
   ThreadPool pool(job.options().threads);
-  TANDEM_TRY(resolve_activations(job, pool));
-  TANDEM_ASSIGN(std::vector<ir::Graph> methods, build_methods(job, pool));
-  return write_plain_file(job, std::move(methods), pool);
+  return compile_plain_file(job, pool);
 }
 
 }  // namespace tandem

@@ -10,11 +10,10 @@
 
 namespace tandem {
 
-// Decides which layers get int16 activations, where the recipe leaves it open.
-Status resolve_activations(CompileJob& job, ThreadPool& pool);
-// A graph per method, after all passes.
+// A graph per method, after all passes. Nothing of the recipe may be open.
 Result<std::vector<ir::Graph>> build_methods(CompileJob& job, ThreadPool& pool);
-// Writes the file of these methods; an earlier run's finished segments are reused.
-Status write_plain_file(CompileJob& job, std::vector<ir::Graph> methods, ThreadPool& pool);
+
+// Writes the job's file; what an earlier run has finished is reused.
+Status compile_plain_file(CompileJob& job, ThreadPool& pool);
 
 }  // namespace tandem

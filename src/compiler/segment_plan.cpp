@@ -21,10 +21,11 @@ class FilePlanner {
  public:
   explicit FilePlanner(WeightLayout layout) : layout_(layout) {}
 
-  Result<FilePlan> run(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer) {
-    for (const ir::Graph& graph : methods) {
-      for (const ir::Tensor& tensor : graph.tensors) TANDEM_TRY(place(tensor));
-    }
+  Result<FilePlan> run(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer,
+                       const std::vector<ir::Graph>& kept) {
+    for (const ir::Graph& graph : methods) TANDEM_TRY(place(graph));
+    layout_ = WeightLayout::kPanel16;
+    for (const ir::Graph& graph : kept) TANDEM_TRY(place(graph));
     if (!tokenizer.empty()) {
       SegmentPlan& segment = segment_named("tokenizer");
       plan_.tokenizer = {static_cast<uint32_t>(index_.at("tokenizer")), 0, tokenizer.size()};
@@ -42,6 +43,11 @@ class FilePlanner {
       plan_.segments.back().name = name;
     }
     return plan_.segments[it->second];
+  }
+
+  Status place(const ir::Graph& graph) {
+    for (const ir::Tensor& tensor : graph.tensors) TANDEM_TRY(place(tensor));
+    return ok_status();
   }
 
   Status place(const ir::Tensor& tensor) {
@@ -92,8 +98,9 @@ std::vector<PlannedSegment> FilePlan::planned_segments() const {
   return planned;
 }
 
-Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer, WeightLayout layout) {
-  return FilePlanner(layout).run(methods, std::move(tokenizer));
+Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer, WeightLayout layout,
+                           const std::vector<ir::Graph>& kept) {
+  return FilePlanner(layout).run(methods, std::move(tokenizer), kept);
 }
 
 }  // namespace tandem

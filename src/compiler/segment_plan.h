@@ -32,8 +32,8 @@ struct FilePlan {
 
 // One segment per layer, so that readers can load or verify the file layer by layer. All weights and vectors of the
 // methods' graphs are assigned; the same name in several methods is one weight. `layout` is that of all weights: panels
-// to multiply with, or rows to look up.
+// to multiply with, or rows to look up. `kept` are graphs whose weights are stored as panels, but that are no methods.
 Result<FilePlan> plan_file(const std::vector<ir::Graph>& methods, std::vector<uint8_t> tokenizer,
-                           WeightLayout layout = WeightLayout::kPanel16);
+                           WeightLayout layout = WeightLayout::kPanel16, const std::vector<ir::Graph>& kept = {});
 
 }  // namespace tandem

@@ -103,7 +103,9 @@ Status SegmentWriter::write_weight(AtomicFile& file, const std::string& stage, c
     values.resize(static_cast<size_t>(count * entry.cols));
     TANDEM_TRY(job_.weights().read_rows(entry.name, row, count, values.data()));
     job_.weights().release_rows(source, row, count);
-    auto matrix = quantize_matrix(values.data(), count, entry.cols, spec, pool_, {.importance = {}, .first_row = row});
+    auto matrix = job_.tuned().has(entry.name) ? job_.tuned().rows(entry.name, row, count, entry.format, entry.block)
+                                               : quantize_matrix(values.data(), count, entry.cols, spec, pool_,
+                                                                 {.importance = {}, .first_row = row});
     if (!matrix.ok()) return with_context(std::move(matrix).error(), "weight \"{}\"", entry.name);
     report.add(quantization_report(values.data(), *matrix));
     TANDEM_TRY(write_weight_rows(file, entry, row, *matrix));

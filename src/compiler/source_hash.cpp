@@ -5,7 +5,7 @@
 namespace tandem {
 void SourceHash::add(std::span<const uint8_t> bytes) { hashes_.push_back(hash_bytes(bytes)); }
 
-Status SourceHash::add_weight(const CheckpointWeights& weights, std::string_view name) {
+Status SourceHash::add_weight(const SourceWeights& weights, std::string_view name) {
   add({reinterpret_cast<const uint8_t*>(name.data()), name.size()});
   return weights.visit_source(name, [&](std::span<const uint8_t> bytes) { add(bytes); });
 }

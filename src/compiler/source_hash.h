@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "tandem/status.h"
-#include "weights/checkpoint_weights.h"
+#include "weights/source_weights.h"
 
 namespace tandem {
 
 class SourceHash {
  public:
   // The checkpoint's bytes of a weight or a vector, by its canonical name.
-  Status add_weight(const CheckpointWeights& weights, std::string_view name);
+  Status add_weight(const SourceWeights& weights, std::string_view name);
   void add(std::span<const uint8_t> bytes);
   void add(uint64_t hash) { hashes_.push_back(hash); }
   uint64_t value() const;

@@ -1,10 +1,11 @@
-// Durations of a compile's stages.
+// Durations and memory of a compile's stages.
 #pragma once
 
 #include <string>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/peak_memory.h"
 #include "compiler/compile.h"
 
 namespace tandem {
@@ -21,7 +22,7 @@ class StageTimer {
   }
   void end() {
     if (name_.empty()) return;
-    report_.stages.push_back({name_, seconds_since(start_)});
+    report_.stages.push_back({name_, seconds_since(start_), peak_memory()});
     name_.clear();
   }
 

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "compiler/calibration/calibration_input.h"
 #include "compiler/calibration/choose_activations.h"
+#include "compiler/tuning/tune_job.h"
 
 namespace tandem {
 namespace {
@@ -69,16 +70,17 @@ Status check_plain_target(const TargetRequest& request, const Recipe& recipe) {
                        kv_format_name(recipe.kv));
   }
   const CalibrationOptions& calibration = request.options.calibration;
-  TANDEM_TRY(check_calibration(calibration, recipe, true));
+  const bool tunes = request.options.bits || tunes_weights(request.options, recipe, request.plan);
+  TANDEM_TRY(check_calibration(calibration, recipe, true, tunes));
   // Choosing open activations needs a text as well.
-  const bool reads_text = leaves_activations_open(recipe, request.plan);
+  const bool reads_text = tunes || leaves_activations_open(recipe, request.plan);
   const std::string_view text = calibration_text_field_of(calibration);
   std::string_view field = encodings_field_of(calibration);
-  if (field.empty() && !calibration.report.empty()) field = "`calibration.report`";
+  if (field.empty() && !calibration.report.empty() && !reads_text) field = "`calibration.report`";
   const bool reads_calibration = reads_text || request.options.calibration_is_optional;
   if (field.empty() && (reads_calibration || text.empty())) return ok_status();
   return invalid_argument("{} is for NPU targets (see `tandem targets`){}, and {} is none; leave it out",
-                          field.empty() ? text : field, field.empty() ? " and for `activations` auto" : "",
+                          field.empty() ? text : field, field.empty() ? " and for `tune` and `activations` auto" : "",
                           target.name);
 }
 

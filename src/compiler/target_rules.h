@@ -17,7 +17,8 @@ Status apply_target_rules(const TargetRequest& request, Recipe& recipe, std::vec
 // Applies the CompileOptions that override the recipe.
 void override_recipe(const CompileOptions& options, Recipe& recipe);
 // Refuses weight formats and KV caches that the target's row does not have, and options of static encodings, which such
-// back ends do not use.
+// back ends do not use. Calibration data is accepted where something reads it: for open activations, for
+// tuning, and for a budget of bits.
 Status check_plain_target(const TargetRequest& request, const Recipe& recipe);
 
 }  // namespace tandem

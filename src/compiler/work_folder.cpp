@@ -47,9 +47,12 @@ bool is_digits(std::string_view text, size_t least) {
 }
 
 bool is_finished_name(std::string_view name) {
-  constexpr std::string_view kSegment = ".segment", kShard = "shard";
-  if (name == kLockName || name == "manifest.json" || name == "encodings.json") return true;
+  constexpr std::string_view kSegment = ".segment", kShard = "shard", kTuned = ".tuned";
+  if (name == kLockName || name == "manifest.json" || name == "encodings.json" || name == "tuning.state") {
+    return true;
+  }
   if (name.ends_with(kSegment)) return is_digits(name.substr(0, name.size() - kSegment.size()), 5);
+  if (name.ends_with(kTuned)) return is_digits(name.substr(0, name.size() - kTuned.size()), 5);
   if (!name.starts_with(kShard)) return false;
   return std::ranges::any_of(kShardSuffixes, [&](std::string_view suffix) {
     return name.ends_with(suffix) &&
@@ -271,6 +274,10 @@ bool WorkFolder::remove_leftovers() {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) all = false;
   }
   return all;
+}
+
+fs::path WorkFolder::tuned_path(const fs::path& folder, int64_t layer) {
+  return folder / str_format("{:05}.tuned", layer);
 }
 
 fs::path WorkFolder::segment_path(size_t index) const { return folder_ / str_format("{:05}.segment", index); }

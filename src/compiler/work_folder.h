@@ -46,6 +46,10 @@ class WorkFolder {
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path segment_path(size_t index) const;
   std::filesystem::path encodings_path() const { return folder_ / "encodings.json"; }
+  // A layer's tuned weights, and the activations after the last layer that has them.
+  static std::filesystem::path tuned_path(const std::filesystem::path& folder, int64_t layer);
+  std::filesystem::path tuned_path(int64_t layer) const { return tuned_path(folder_, layer); }
+  std::filesystem::path tuning_state_path() const { return folder_ / "tuning.state"; }
   // A shard worker's job, result and log.
   static std::filesystem::path shard_job_path(const std::filesystem::path& folder, size_t task,
                                               std::string_view suffix);

@@ -15,7 +15,8 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kReferenceChunk = 256;
+// A call computes its padding too: tasks feed few tokens at a time, texts many.
+constexpr int64_t kReferenceChunks[] = {16, 64, 256};
 
 class CheckpointModel final : public TestedModel {
  public:
@@ -28,8 +29,11 @@ class CheckpointModel final : public TestedModel {
     const ModelPlan& plan = checkpoint_->plan();
     const int64_t context = options.context > 0 ? options.context : std::max<int64_t>(plan.max_positions, 1);
     std::vector<ir::Graph> graphs = {build_graph(plan, {"decode", 1, context})};
-    if (const int64_t chunk = std::min(context, kReferenceChunk); chunk > 1) {
-      graphs.push_back(build_graph(plan, {"prefill", chunk, context}));
+    int64_t last = 1;
+    for (const int64_t most : kReferenceChunks) {
+      const int64_t chunk = std::min(context, most);
+      if (chunk > last) graphs.push_back(build_graph(plan, {str_format("prefill_{}", chunk), chunk, context}));
+      last = chunk;
     }
     for (ir::Graph& graph : graphs) {
       TANDEM_TRY(ir::verify(graph));
@@ -64,6 +68,12 @@ class CheckpointModel final : public TestedModel {
     return chat_template_->render(messages, prompt);
   }
   std::span<const int32_t> eos_tokens() const override { return eos_; }
+
+ protected:
+  std::vector<std::string> prefix_token_names() const override {
+    const TokenizerConfig& config = checkpoint_->checkpoint().tokenizer_config();
+    return {config.bos_token.value_or(""), config.eos_token.value_or("")};
+  }
 
  private:
   std::string folder() const { return checkpoint_->checkpoint().folder().string(); }

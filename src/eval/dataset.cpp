@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "tasks/python_text.h"
 
 namespace tandem {
 namespace {
@@ -30,6 +31,20 @@ Status read_chats(const DatasetOptions& options, const TestedModel& model, int64
     dataset.sequences.push_back(std::move(tokens));
   }
   return ok_status();
+}
+
+// The text of all tokens but the first of each window, which is not predicted. Differences of decoded texts, because a
+// decoder may drop a space at its input's beginning.
+Result<TextSize> scored_text(const TestedModel& model, const Dataset& dataset) {
+  TextSize size;
+  for (const std::vector<int32_t>& sequence : dataset.sequences) {
+    TANDEM_ASSIGN(const std::string all, model.decode(sequence));
+    TANDEM_ASSIGN(const std::string first, model.decode(std::span(sequence).first(1)));
+    size.bytes += static_cast<int64_t>(all.size()) - static_cast<int64_t>(first.size());
+    size.words += count_words(all) - count_words(first);
+  }
+  ++size.words;  // Counted were the spaces between them.
+  return size;
 }
 
 }  // namespace
@@ -61,6 +76,7 @@ Result<Dataset> read_dataset(const DatasetOptions& options, const TestedModel& m
     TANDEM_ASSIGN(const std::string text, read_text_file(options.text, kFileLimit));
     TANDEM_ASSIGN(const std::vector<int32_t> ids, model.encode(text, true));
     cut_into_windows(ids, window, limit, dataset);
+    TANDEM_ASSIGN(dataset.text, scored_text(model, dataset));
   } else {
     TANDEM_ASSIGN(const std::vector<int32_t> ids, read_ids(options.ids));
     cut_into_windows(ids, window, limit, dataset);
@@ -73,6 +89,8 @@ Result<Dataset> read_dataset(const DatasetOptions& options, const TestedModel& m
     return resource_exhausted("sequence {} has {} tokens and the context {}; compile with a larger `context`", i,
                               dataset.sequences[i].size(), context);
   }
+  const auto& path = !options.text.empty() ? options.text : !options.ids.empty() ? options.ids : options.conversations;
+  TANDEM_ASSIGN(dataset.data, identify_data(path));
   return dataset;
 }
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "chat/conversations.h"
+#include "eval/evaluation_data.h"
 #include "eval/tested_model.h"
+#include "eval/text_size.h"
 
 namespace tandem {
 
@@ -25,6 +28,8 @@ struct DatasetOptions {
 struct Dataset {
   std::vector<std::vector<int32_t>> sequences;
   std::vector<Conversation> conversations;  // All of them, if conversations were given.
+  std::optional<TextSize> text;             // What the scored tokens stand for, if a text was given.
+  EvaluationData data = {};
 
   // Scored tokens: all but the last of each sequence.
   int64_t scored_tokens() const;

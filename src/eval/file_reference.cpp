@@ -1,9 +1,13 @@
 #include "eval/file_reference.h"
 
+#include <set>
+
 #include "backends/registry/registry.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "eval/fake_quant_checkpoint.h"
 #include "reference/interpreter.h"
+#include "weight_layout/artifact_weights.h"
 #include "weights/cached_weights.h"
 #include "weights/sliced_weights.h"
 
@@ -50,6 +54,39 @@ class RecipeWeights final : public WeightProvider {
   SlicedWeights sliced_;
 };
 
+// Whether the file has the weights of its methods besides a vendor's binaries.
+bool has_all_weights(const ArtifactHeader& header) {
+  std::set<std::string_view> names;
+  for (const WeightEntry& entry : header.weights) names.insert(entry.name);
+  for (const VectorEntry& entry : header.vectors) names.insert(entry.name);
+  for (const ir::Graph& graph : header.methods) {
+    for (const ir::Tensor& tensor : graph.tensors) {
+      const bool is_stored = tensor.role == ir::TensorRole::kWeight || tensor.role == ir::TensorRole::kVector;
+      if (is_stored && !names.contains(parse_slice(tensor.name).whole)) return false;
+    }
+  }
+  return true;
+}
+
+bool was_tuned(const ArtifactHeader& header) {
+  const auto record = parse_json(header.calibration, "calibration");
+  return record.ok() && record->is_object() && record->contains("tune");
+}
+
+// The weights in a file, and slices of them.
+class KeptWeights final : public WeightProvider {
+ public:
+  explicit KeptWeights(const Artifact& artifact) : stored_(artifact), sliced_(stored_) {}
+  Status read_rows(std::string_view name, int64_t row_begin, int64_t rows, float* out) const override {
+    return sliced_.read_rows(name, row_begin, rows, out);
+  }
+  Result<std::vector<float>> read_vector(std::string_view name) const override { return sliced_.read_vector(name); }
+
+ private:
+  ArtifactWeights stored_;
+  SlicedWeights sliced_;
+};
+
 }  // namespace
 
 Status check_compiled_from(const ArtifactHeader& header, const Checkpoint& checkpoint) {
@@ -69,6 +106,14 @@ Result<std::unique_ptr<Program>> make_file_reference(const Artifact& artifact, T
     if (auto weights = backend->weights(artifact)) {
       return make_reference_program(header.methods, std::move(weights), pool);
     }
+  }
+  if (has_all_weights(header)) {
+    return make_reference_program(header.methods, std::make_unique<KeptWeights>(artifact), pool);
+  }
+  if (was_tuned(header)) {
+    return unsupported(
+        "the weights of this file were tuned with calibration data and are inside its binaries, so that the phase qdq "
+        "cannot have them: evaluate a file that was compiled with `emulator`, which keeps them");
   }
   if (options.checkpoint.empty()) {
     return invalid_argument(

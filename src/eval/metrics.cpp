@@ -17,18 +17,11 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-double negative_log_likelihood(std::span<const float> logits, int32_t target) {
-  const float highest = *std::ranges::max_element(logits);
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
-  return std::log(sum) + highest - logits[static_cast<size_t>(target)];
-}
-
-Status Perplexity::add(std::span<const float> logits, int32_t target) {
+Status Perplexity::add(std::span<const float> logits, double log_sum, int32_t target) {
   if (target < 0 || target >= static_cast<int64_t>(logits.size())) {
     return invalid_argument("token {} is not in the model's vocabulary of {}", target, logits.size());
   }
-  nats_ += negative_log_likelihood(logits, target);
+  nats_ += log_sum - logits[static_cast<size_t>(target)];
   ++count_;
   return ok_status();
 }

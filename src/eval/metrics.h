@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "chat/conversations.h"
 #include "eval/tested_model.h"
+#include "numerics/divergence.h"
 
 namespace tandem {
 
@@ -13,17 +14,16 @@ namespace tandem {
 class Perplexity {
  public:
   // The logits at one position and the token that follows.
-  Status add(std::span<const float> logits, int32_t target);
+  Status add(std::span<const float> logits, int32_t target) { return add(logits, log_sum_exp(logits), target); }
+  Status add(std::span<const float> logits, double log_sum, int32_t target);
   double value() const;
+  double nats() const { return nats_; }  // The sum.
   int64_t tokens() const { return count_; }
 
  private:
   double nats_ = 0.0;
   int64_t count_ = 0;
 };
-
-// -log softmax(logits)[target]
-double negative_log_likelihood(std::span<const float> logits, int32_t target);
 
 struct Answers {
   int64_t right = 0;

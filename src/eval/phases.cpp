@@ -21,22 +21,28 @@ class Measurement {
         progress_(progress),
         qdq_(find_model(models, Phase::kQdq)),
         device_(find_model(models, Phase::kDevice)) {
-    for (const auto& model : models) report_.phases.push_back({model->phase(), {}, {}});
+    for (const auto& model : models) report_.phases.push_back({model->phase(), {}, {}, {}});
     report_.sequences = dataset.sequences.size();
+    report_.text = dataset.text;
+    report_.data = dataset.data;
+    report_.calibration = calibration_of(models);
   }
 
   bool compares() const { return qdq_ != nullptr && device_ != nullptr; }
   PhasesReport take() { return std::move(report_); }
 
-  Status perplexity() {
+  // `kl`: compare with float, which is among the models.
+  Status perplexity(bool kl) {
     if (compares()) report_.logits.emplace();
+    if (kl) {
+      for (PhaseMetrics& metrics : report_.phases) {
+        if (metrics.phase != Phase::kFloat) metrics.kl.emplace();
+      }
+    }
+    const auto groups = scored_together(kl);
     for (const std::vector<int32_t>& sequence : dataset_.sequences) {
       if (sequence.size() < 2) continue;
-      for (size_t i = 0; i < models_.size(); ++i) {
-        TestedModel& model = *models_[i];
-        if (compares() && &model == qdq_) continue;  // Scored together with the device.
-        TANDEM_TRY(&model == device_ && compares() ? score_both(sequence) : score_one(i, sequence));
-      }
+      for (const std::vector<size_t>& group : groups) TANDEM_TRY(score(group, sequence));
     }
     return ok_status();
   }
@@ -74,34 +80,53 @@ class Measurement {
   void report_progress(std::string stage, int64_t done, int64_t total) const {
     if (progress_) progress_({std::move(stage), static_cast<uint64_t>(done), static_cast<uint64_t>(total)});
   }
-  void report_row() {
-    report_progress("perplexity", ++rows_, dataset_.scored_tokens() * static_cast<int64_t>(models_.size()));
-  }
-  PhaseMetrics& metrics(const TestedModel* model) {
-    return *std::ranges::find(report_.phases, model->phase(), &PhaseMetrics::phase);
+  // The models whose rows are compared, by their indices.
+  std::vector<std::vector<size_t>> scored_together(bool kl) const {
+    std::vector<std::vector<size_t>> groups;
+    std::vector<size_t> compared;
+    for (size_t i = 0; i < models_.size(); ++i) {
+      const bool is_compared = kl || (compares() && models_[i]->phase() != Phase::kFloat);
+      if (is_compared) {
+        compared.push_back(i);
+      } else {
+        groups.push_back({i});
+      }
+    }
+    if (!compared.empty()) groups.push_back(std::move(compared));
+    return groups;
   }
 
   // The last token of a sequence is only a target.
-  Status score_one(size_t index, const std::vector<int32_t>& tokens) {
-    Perplexity& perplexity = report_.phases[index].perplexity;
-    return models_[index]->score(std::span(tokens).first(tokens.size() - 1),
-                                 [&](size_t i, std::span<const float> logits) {
-                                   report_row();
-                                   return perplexity.add(logits, tokens[i + 1]);
-                                 });
+  Status score(const std::vector<size_t>& group, const std::vector<int32_t>& tokens) {
+    std::vector<TestedModel*> models;
+    for (const size_t i : group) models.push_back(models_[i].get());
+    std::vector<double> sums(group.size());
+    return score_together(models, std::span(tokens).first(tokens.size() - 1),
+                          [&](size_t at, std::span<const std::span<const float>> rows) -> Status {
+                            for (size_t m = 0; m < group.size(); ++m) {
+                              sums[m] = log_sum_exp(rows[m]);
+                              TANDEM_TRY(report_.phases[group[m]].perplexity.add(rows[m], sums[m], tokens[at + 1]));
+                            }
+                            compare(group, rows, sums);
+                            rows_ += static_cast<int64_t>(group.size());
+                            report_progress("perplexity", rows_,
+                                            dataset_.scored_tokens() * static_cast<int64_t>(models_.size()));
+                            return ok_status();
+                          });
   }
 
-  Status score_both(const std::vector<int32_t>& tokens) {
-    Perplexity& qdq = metrics(qdq_).perplexity;
-    Perplexity& device = metrics(device_).perplexity;
-    return score_side_by_side(*qdq_, *device_, std::span(tokens).first(tokens.size() - 1),
-                              [&](size_t i, std::span<const float> wanted, std::span<const float> got) -> Status {
-                                report_row();
-                                report_row();
-                                report_.logits->add(wanted, got);
-                                TANDEM_TRY(qdq.add(wanted, tokens[i + 1]));
-                                return device.add(got, tokens[i + 1]);
-                              });
+  void compare(const std::vector<size_t>& group, std::span<const std::span<const float>> rows,
+               std::span<const double> sums) {
+    const auto row_of = [&](Phase phase) {
+      const auto it = std::ranges::find(group, phase, [&](size_t i) { return models_[i]->phase(); });
+      return static_cast<size_t>(it - group.begin());
+    };
+    const size_t qdq = row_of(Phase::kQdq), device = row_of(Phase::kDevice), exact = row_of(Phase::kFloat);
+    if (report_.logits && qdq < group.size() && device < group.size()) report_.logits->add(rows[qdq], rows[device]);
+    for (size_t m = 0; m < group.size(); ++m) {
+      auto& kl = report_.phases[group[m]].kl;
+      if (kl && exact < group.size()) kl->add(rows[exact], sums[exact], rows[m], sums[m]);
+    }
   }
 
   const PhaseModels& models_;
@@ -139,6 +164,13 @@ Result<PhaseModels> open_phases(const std::filesystem::path& path, std::span<con
   return models;
 }
 
+std::string calibration_of(const PhaseModels& models) {
+  for (const auto& model : models) {
+    if (std::string calibration = model->calibration(); !calibration.empty()) return calibration;
+  }
+  return {};
+}
+
 int64_t smallest_context(const PhaseModels& models) {
   int64_t context = INT64_MAX;
   for (const auto& model : models) context = std::min(context, model->context());
@@ -152,7 +184,10 @@ Result<PhasesReport> measure_phases(const PhaseModels& models, const Dataset& da
   if ((options.greedy > 0 || options.layer_tokens > 0) && !measurement.compares()) {
     return invalid_argument("greedy tokens and layers are compared between qdq and device; give `phases` qdq,device");
   }
-  TANDEM_TRY(measurement.perplexity());
+  if (options.kl && find_model(models, Phase::kFloat) == nullptr) {
+    return invalid_argument("the KL divergence is that from the phase float; measure it too");
+  }
+  TANDEM_TRY(measurement.perplexity(options.kl));
   if (options.layer_tokens > 0) TANDEM_TRY(measurement.layers(options.layer_tokens));
   if (options.greedy > 0) TANDEM_TRY(measurement.greedy(options.greedy, options.prompt));
   if (options.answers > 0 && !dataset.conversations.empty()) TANDEM_TRY(measurement.answers(options.answers));

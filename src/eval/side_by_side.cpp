@@ -35,28 +35,44 @@ Divergence describe_divergence(int64_t step, std::span<const float> wanted, std:
 
 }  // namespace
 
-Status score_side_by_side(TestedModel& wanted, TestedModel& got, std::span<const int32_t> tokens,
-                          const RowsCallback& on_rows) {
-  TANDEM_TRY(check_alike(wanted, got));
-  wanted.restart();
-  got.restart();
-  // Parts as long as the longest call: both models then make the same calls as for the whole sequence.
-  const auto part = static_cast<size_t>(std::max(wanted.longest_call(), got.longest_call()));
-  const auto vocabulary = static_cast<size_t>(wanted.vocab_size());
-  std::vector<float> rows;
+Status score_together(std::span<TestedModel* const> models, std::span<const int32_t> tokens,
+                      const ModelRowsCallback& on_rows) {
+  int64_t part = 1;
+  for (TestedModel* model : models) {
+    TANDEM_TRY(check_alike(*models.front(), *model));
+    model->restart();
+    // Parts as long as the longest call: all models then make the same calls as for the whole sequence.
+    part = std::max(part, model->longest_call());
+  }
+  const auto vocabulary = static_cast<size_t>(models.front()->vocab_size());
+  // The last model's rows are used as they come.
+  std::vector<std::vector<float>> kept(models.size() - 1);
+  std::vector<std::span<const float>> rows(models.size());
   for (size_t done = 0; done < tokens.size();) {
-    const auto now = tokens.subspan(done, std::min(part, tokens.size() - done));
-    rows.resize(now.size() * vocabulary);
-    TANDEM_TRY(wanted.feed(now, TokenRunner::Logits::kAll, [&](size_t i, std::span<const float> logits) {
-      std::ranges::copy(logits, rows.begin() + static_cast<std::ptrdiff_t>(i * vocabulary));
-      return ok_status();
-    }));
-    TANDEM_TRY(got.feed(now, TokenRunner::Logits::kAll, [&](size_t i, std::span<const float> logits) {
-      return on_rows(done + i, std::span(rows).subspan(i * vocabulary, vocabulary), logits);
+    const auto now = tokens.subspan(done, std::min(static_cast<size_t>(part), tokens.size() - done));
+    for (size_t m = 0; m < kept.size(); ++m) {
+      kept[m].resize(now.size() * vocabulary);
+      TANDEM_TRY(models[m]->feed(now, TokenRunner::Logits::kAll, [&](size_t i, std::span<const float> logits) {
+        std::ranges::copy(logits, kept[m].begin() + static_cast<std::ptrdiff_t>(i * vocabulary));
+        return ok_status();
+      }));
+    }
+    TANDEM_TRY(models.back()->feed(now, TokenRunner::Logits::kAll, [&](size_t i, std::span<const float> logits) {
+      for (size_t m = 0; m < kept.size(); ++m) rows[m] = std::span(kept[m]).subspan(i * vocabulary, vocabulary);
+      rows.back() = logits;
+      return on_rows(done + i, rows);
     }));
     done += now.size();
   }
   return ok_status();
+}
+
+Status score_side_by_side(TestedModel& wanted, TestedModel& got, std::span<const int32_t> tokens,
+                          const RowsCallback& on_rows) {
+  TestedModel* const models[] = {&wanted, &got};
+  return score_together(models, tokens, [&](size_t i, std::span<const std::span<const float>> rows) {
+    return on_rows(i, rows[0], rows[1]);
+  });
 }
 
 Result<GreedyAgreement> compare_greedy(TestedModel& wanted, TestedModel& got, std::span<const int32_t> prompt,

@@ -1,4 +1,4 @@
-// Two models of one file on the same tokens, row by row: the fake-quantized reference and the device.
+// Models of one file on the same tokens, row by row: the float model, the fake-quantized reference and the device.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,13 @@
 
 namespace tandem {
 
-// Calls on_rows(index, wanted's logits, got's logits) for each token, from an empty context. Only the rows of one
-// method call are kept at a time, whatever the sequence's length.
+// Calls on_rows(index, each model's logits) for each token, from an empty context. Only the rows of one method call are
+// kept at a time, whatever the sequence's length.
+using ModelRowsCallback = std::function<Status(size_t index, std::span<const std::span<const float>> rows)>;
+Status score_together(std::span<TestedModel* const> models, std::span<const int32_t> tokens,
+                      const ModelRowsCallback& on_rows);
+
+// The same of two models: on_rows(index, wanted's logits, got's logits).
 using RowsCallback = std::function<Status(size_t index, std::span<const float> wanted, std::span<const float> got)>;
 Status score_side_by_side(TestedModel& wanted, TestedModel& got, std::span<const int32_t> tokens,
                           const RowsCallback& on_rows);

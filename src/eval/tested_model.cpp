@@ -48,6 +48,13 @@ class CompiledModel final : public TestedModel {
     return engine_->render_chat(messages, prompt);
   }
   std::span<const int32_t> eos_tokens() const override { return engine_->eos_tokens(); }
+  std::string calibration() const override { return engine_->artifact().header().calibration; }
+
+ protected:
+  std::vector<std::string> prefix_token_names() const override {
+    const TextInfo& text = engine_->artifact().header().text;
+    return {text.bos_token, text.eos_token};
+  }
 
  private:
   // The checkpoint that the file was compiled from, with as many positions as the file.
@@ -102,6 +109,19 @@ Status TestedModel::start(Program& program, const MethodTable& table, const std:
   runner_.emplace(std::move(runner));
   stop_ = stop != nullptr ? stop : &kNeverStop;
   return ok_status();
+}
+
+Result<PrefixToken> TestedModel::prefix_token() const {
+  for (const std::string& name : prefix_token_names()) {
+    if (name.empty()) continue;
+    TANDEM_ASSIGN(const std::vector<int32_t> ids, encode(name, false));
+    if (ids.size() == 1) return PrefixToken{ids.front(), name};
+  }
+  if (eos_tokens().empty()) {
+    return unsupported(
+        "the model has no token that could precede a text: its tokenizer has no bos_token and eos_token");
+  }
+  return PrefixToken{eos_tokens().front(), {}};
 }
 
 Status TestedModel::feed(std::span<const int32_t> tokens, TokenRunner::Logits wanted,

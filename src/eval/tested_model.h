@@ -36,6 +36,12 @@ struct TestedModelOptions {
   const std::atomic<bool>* stop = nullptr;
 };
 
+// The token that precedes a text when its first token is predicted too.
+struct PrefixToken {
+  int32_t id = -1;
+  std::string text;  // As it would be written in a text; "" if that is unknown.
+};
+
 class TestedModel {
  public:
   // `path` is a checkpoint folder or a compiled file. A file's phase qdq loads no vendor library.
@@ -50,11 +56,18 @@ class TestedModel {
   virtual Result<std::string> decode(std::span<const int32_t> tokens) const = 0;
   virtual Result<std::string> render_chat(std::span<const Message> messages, bool add_generation_prompt) const = 0;
   virtual std::span<const int32_t> eos_tokens() const = 0;
+  // The tokenizer's beginning of text; without one, its end of text.
+  Result<PrefixToken> prefix_token() const;
+  // What a compiled file says about its calibration data (eval/evaluation_data.h); "" if nothing.
+  virtual std::string calibration() const { return {}; }
 
   // The logits after each of `tokens`, from an empty context.
   Status score(std::span<const int32_t> tokens, const TokenRunner::RowCallback& on_row);
   // The same in parts: continues where the last feed() ended.
-  void restart() { runner_->rewind(0); }
+  void restart() { rewind(0); }
+  // The next feed() continues after the first `position` tokens, at most those that were fed.
+  void rewind(int64_t position) { runner_->rewind(position); }
+  int64_t position() const { return runner_->position(); }
   Status feed(std::span<const int32_t> tokens, TokenRunner::Logits wanted, const TokenRunner::RowCallback& on_row);
   // Tokens of the longest call. Parts of this length are computed by the same calls as the whole sequence.
   virtual int64_t longest_call() const = 0;
@@ -64,6 +77,8 @@ class TestedModel {
 
  protected:
   Status start(Program& program, const MethodTable& table, const std::atomic<bool>* stop);
+  // The names of the tokenizer's beginning and end of text, those that it has.
+  virtual std::vector<std::string> prefix_token_names() const = 0;
 
  private:
   std::optional<TokenRunner> runner_;

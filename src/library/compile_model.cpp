@@ -25,6 +25,7 @@ Status set_calibration(const CalibrationSettings& given, CalibrationOptions& cal
     return invalid_argument("`calibration.samples` and `calibration.length` must be at least 1");
   }
   calibration.file = given.file;
+  calibration.task = given.task;
   calibration.prompt = given.prompt;
   calibration.samples = given.samples;
   calibration.length = given.length;
@@ -70,6 +71,9 @@ Result<CompileOptions> to_compile_options(const CompileModelOptions& given) {
                             kMaxRescore);
   }
   if (given.rescore >= 0) options.rescore = given.rescore;
+  TANDEM_TRY(set_if_given("tune", given.tune, parse_tune, options.tune));
+  if (!(given.bits >= 0.0)) return invalid_argument("`bits` is {}; give 4.125 to 8, or 0", given.bits);
+  if (given.bits > 0.0) options.bits = given.bits;
   TANDEM_TRY(set_prefill(given, options));
   TANDEM_TRY(set_calibration(given.calibration, options.calibration));
   options.backend = given.backend;

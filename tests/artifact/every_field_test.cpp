@@ -17,8 +17,8 @@ class Filler {
   ArtifactHeader header() {
     ArtifactHeader filled;
     auto& [producer, target, backend, model, segments, weights, vectors, methods, text, generation, recipe, metrics,
-           checkpoint, device, shards, more_programs] = filled;
-    for (std::string* field : {&producer, &target, &backend, &recipe}) *field = word();
+           checkpoint, device, shards, more_programs, calibration] = filled;
+    for (std::string* field : {&producer, &target, &backend, &recipe, &calibration}) *field = word();
     checkpoint = number<uint64_t>();
     fill(model);
     fill(text);
@@ -50,8 +50,8 @@ class Filler {
   }
 
   void fill(ProgramHeader& program) {
-    auto& [target, backend, weights, vectors, methods, recipe, metrics, device, shards] = program;
-    for (std::string* field : {&target, &backend, &recipe}) *field = word();
+    auto& [target, backend, weights, vectors, methods, recipe, metrics, device, shards, calibration] = program;
+    for (std::string* field : {&target, &backend, &recipe, &calibration}) *field = word();
     weights.resize(1);
     fill(weights[0]);
     vectors.resize(1);

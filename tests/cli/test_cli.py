@@ -885,6 +885,67 @@ class Eval(CliTest):
         self.assertEqual(len(folder["phases"]), 2)
         self.assertNotIn("logits_sqnr_db", folder)
 
+    def test_kl(self):
+        source = ("--conversations", DEMO / "eval.json", "--limit", 1, "--answers", 0)
+        alone = json.loads(self.ok("eval", self.demo, *source, "--checkpoint", DEMO, "--kl", "--json").stdout)
+        self.assertEqual(alone["phase"], "device")
+        self.assertTrue(0 < alone["kl_mean"] < alone["kl_p99"] < 1, alone)
+        self.assertTrue(0.8 < alone["top1_agreement"] <= 1, alone)
+        several = json.loads(self.ok("eval", self.demo, *source, "--checkpoint", DEMO, "--phases", "qdq,device", "--kl",
+                                     "--json").stdout)
+        self.assertEqual([p["phase"] for p in several["phases"]], ["float", "qdq", "device"])
+        self.assertNotIn("kl_mean", several["phases"][0])
+        for key in ("perplexity", "ratio_to_float", "kl_mean", "kl_p99", "top1_agreement"):
+            self.assertEqual(several["phases"][2][key], alone[key])
+        text = self.ok("eval", self.demo, *source, "--checkpoint", DEMO, "--kl").stdout
+        self.assertIn(f"mean {alone['kl_mean']:.4f}", text)
+        self.assertIn("evaluated on eval.json", text)
+        self.assert_one_error(tandem("eval", self.demo, *source, "--kl"), "--checkpoint")
+        self.assert_one_error(tandem("eval", DEMO, *source, "--kl"), "--phase qdq")
+
+    def test_bits_per_byte(self):
+        text = self.folder / "bits.txt"
+        text.write_text("Once upon a time there was a fox.\tThe fox was happy. " * 2)
+        result = json.loads(self.ok("eval", self.demo, "--text", text, "--json").stdout)
+        # All but the first token are predicted, and that is "Once".
+        nats = math.log(result["perplexity"]) * result["tokens"]
+        self.assertAlmostEqual(result["bits_per_byte"], nats / math.log(2) / (len(text.read_text()) - len("Once")))
+        self.assertAlmostEqual(math.log(result["byte_perplexity"]), result["bits_per_byte"] * math.log(2))
+        self.assertAlmostEqual(math.log(result["word_perplexity"]), nats / len(re.split(r"\s+", text.read_text())))
+
+    def test_task(self):
+        tasks = SOURCE / "tests" / "data" / "tasks"
+        expected = json.loads((tasks / "expected.json").read_text())["figures"]
+        wanted = next(f for f in expected if (f["task"], f["model"]) == ("arc_easy", "plain"))
+        arc = ("--task", "arc_easy", "--data", tasks / "arc_easy.jsonl")
+        result = json.loads(self.ok("eval", DEMO, *arc, "--window", wanted["window"], "--json").stdout)
+        self.assertEqual((result["phase"], result["items"], result["task"]), ("float", 24, "arc_easy"))
+        self.assertEqual((result["acc"], result["acc_norm"]), (wanted["acc"], wanted["acc_norm"]))
+        self.assertAlmostEqual(result["acc_stderr"], wanted["acc_stderr"])
+        several = json.loads(self.ok("eval", self.demo, *arc, "--limit", 3, "--phases", "qdq,device", "--json").stdout)
+        self.assertEqual([p["phase"] for p in several["phases"]], ["qdq", "device"])
+        self.assertEqual(several["items"], 3)
+        text = self.ok("eval", self.demo, "--task", "wikitext", "--data", tasks / "wikitext.raw", "--limit", 1).stdout
+        self.assertRegex(text, r"(?m)^device +[0-9.]+ +[0-9.]+ +[0-9.]+$")
+        self.assertIn("evaluated on wikitext.raw", text)
+
+    def test_task_errors(self):
+        data = self.folder / "items.jsonl"
+        data.write_text('{"goal": "G", "sol1": "a", "sol2": "b", "label": 0}\n{"goal": "G"}\n')
+        task = ("--task", "piqa", "--data", data)
+        for arguments, part in (
+            (("--task", "other", "--data", data), "hellaswag"),
+            (("--task", "piqa"), "--data"),
+            (("--data", data), "--task"),
+            (("--task", "piqa", "--data", self.folder / "absent"), "absent"),
+            (task, "line 2"),
+            ((*task, "--text", data), "--text"),
+            ((*task, "--kl"), "--kl"),
+            ((*task, "--limit", 1, "--window", 9999), "--window of 9999"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_one_error(tandem("eval", self.demo, *arguments), part)
+
     def test_phases_errors(self):
         source = ("--conversations", DEMO / "eval.json", "--limit", 1)
         for arguments, part in (

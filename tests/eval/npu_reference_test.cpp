@@ -7,6 +7,7 @@
 #include "support/edit_checkpoint.h"
 #include "weights/fake_quant_weights.h"
 #include "weights/sliced_weights.h"
+#include "weights/transformed_weights.h"
 
 namespace tandem {
 namespace npu_reference_test {
@@ -33,8 +34,9 @@ TEST_P(NpuReference, RunsTheFilesGraphsInTheInterpreter) {
   ASSERT_TRUE(checkpoint.ok());
   const auto plan = plan_model(*checkpoint);
   ASSERT_TRUE(plan.ok());
-  const CheckpointWeights floats(*checkpoint, *plan);
-  const FakeQuantWeights rounded(floats, file.recipe,
+  const auto floats = TransformedWeights::create(*checkpoint, *plan, file.recipe.transforms);
+  ASSERT_TRUE(floats.ok()) << floats.error().message;
+  const FakeQuantWeights rounded(**floats, file.recipe,
                                  [&](std::string_view name) { return plan->find_weight(name)->cols; });
   const SlicedWeights sliced(rounded);
   ThreadPool pool(1);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "backends/qnn/api/library.h"
 #include "base/json.h"
@@ -47,6 +49,60 @@ Result<Measured> measure(const std::filesystem::path& model, const std::vector<P
                   last = p.done;
                 }));
   return measured;
+}
+
+// The definition, over all rows at once.
+struct PlainKl {
+  double mean = 0.0;
+  double top1 = 0.0;
+};
+PlainKl plain_kl(const std::vector<float>& wanted, const std::vector<float>& got, size_t vocabulary) {
+  PlainKl kl;
+  const size_t rows = wanted.size() / vocabulary;
+  for (size_t row = 0; row < rows; ++row) {
+    const float* p = &wanted[row * vocabulary];
+    const float* q = &got[row * vocabulary];
+    double p_sum = 0.0, q_sum = 0.0, sum = 0.0;
+    for (size_t i = 0; i < vocabulary; ++i) p_sum += std::exp(double{p[i]}), q_sum += std::exp(double{q[i]});
+    for (size_t i = 0; i < vocabulary; ++i) {
+      const double probability = std::exp(double{p[i]}) / p_sum;
+      sum += probability * std::log(probability / (std::exp(double{q[i]}) / q_sum));
+    }
+    kl.mean += sum / static_cast<double>(rows);
+    kl.top1 += (std::max_element(p, p + vocabulary) - p == std::max_element(q, q + vocabulary) - q) /
+               static_cast<double>(rows);
+  }
+  return kl;
+}
+
+TEST(Phases, KlIsThatOfTheRowsOfBothModels) {
+  const TempFolder folder;
+  const auto file = test::compiled({.checkpoint = test::golden_dir("qwen3"), .recipe = "w4", .prefill = {8}});
+  const auto measured = measure(file, {Phase::kFloat, Phase::kQdq, Phase::kDevice},
+                                {.ids = write_ids(folder, 40), .window = 40}, {.kl = true});
+  ASSERT_TRUE(measured.ok()) << measured.error().message;
+  std::map<Phase, std::vector<float>> rows;
+  const auto tokens = test::some_tokens(40, 3);
+  for (const PhaseMetrics& metrics : measured->report.phases) {
+    TestedModelOptions options;
+    options.phase = metrics.phase;
+    options.checkpoint = test::golden_dir("qwen3");
+    const auto model = TestedModel::open(file, options);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    rows[metrics.phase] = test::score_rows(**model, std::span(tokens).first(39));
+  }
+  EXPECT_FALSE(measured->report.phases[0].kl.has_value());
+  for (const size_t i : {1u, 2u}) {
+    const PhaseMetrics& metrics = measured->report.phases[i];
+    ASSERT_TRUE(metrics.kl.has_value());
+    EXPECT_EQ(metrics.kl->rows(), 39);
+    const PlainKl wanted = plain_kl(rows[Phase::kFloat], rows[metrics.phase], 288);
+    EXPECT_NEAR(metrics.kl->mean(), wanted.mean, 1e-9);
+    EXPECT_NEAR(metrics.kl->top1_agreement(), wanted.top1, 1e-9);
+    EXPECT_GT(metrics.kl->percentile(0.99), metrics.kl->mean());
+  }
+  ASSERT_TRUE(measured->report.logits.has_value());  // Device against qdq, as without KL.
+  EXPECT_FALSE(measure(file, {Phase::kDevice}, {.ids = folder / "ids.json"}, {.kl = true}).ok());
 }
 
 TEST(Phases, MeasuresEveryPhaseOfACpuFile) {

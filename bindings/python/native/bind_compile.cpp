@@ -17,6 +17,8 @@ void bind_compile_options(nb::module_& m) {
       .def_rw("activations", &CompileModelOptions::activations)
       .def_rw("head", &CompileModelOptions::head)
       .def_rw("rescore", &CompileModelOptions::rescore)
+      .def_rw("tune", &CompileModelOptions::tune)
+      .def_rw("bits", &CompileModelOptions::bits)
       .def_rw("backend", &CompileModelOptions::backend)
       .def_rw("threads", &CompileModelOptions::threads)
       .def_rw("config", &CompileModelOptions::config)
@@ -36,14 +38,15 @@ void bind_compile_options(nb::module_& m) {
           nb::arg("name"), nb::arg("path"))
       .def(
           "set_calibration",
-          [](CompileModelOptions& o, const std::string& prompt, int64_t samples, int64_t length,
-             const std::string& range) {
+          [](CompileModelOptions& o, const std::string& task, const std::string& prompt, int64_t samples,
+             int64_t length, const std::string& range) {
+            o.calibration.task = task;
             o.calibration.prompt = prompt;
             o.calibration.samples = samples;
             o.calibration.length = length;
             o.calibration.range = range;
           },
-          nb::arg("prompt"), nb::arg("samples"), nb::arg("length"), nb::arg("range"));
+          nb::arg("task"), nb::arg("prompt"), nb::arg("samples"), nb::arg("length"), nb::arg("range"));
 }
 
 }  // namespace

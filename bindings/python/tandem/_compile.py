@@ -19,13 +19,15 @@ class Calibration(TypedDict, total=False):
     """The data that activations are calibrated on, for NPUs and for activations="auto"."""
 
     file: arg.PathType
-    """A text, or JSON with conversations; default: a short text of tandem's own."""
+    """A text, or JSON with conversations; default: what the model itself writes."""
+    task: str
+    """The file is a task's, as `tandem eval --task` reads it."""
     prompt: str
     """Instead of a file."""
     samples: int
-    """At most; default: 4."""
+    """At most; default: 32, fewer of large models."""
     length: int
-    """Tokens of a sample; default: 128."""
+    """Tokens of a sample; default: 512."""
     range: str
     """"minmax", "percentile" or "mse"; default: minmax, and mse for u8 KV."""
     import_encodings: arg.PathType
@@ -76,6 +78,8 @@ def compile(
     activations: str = "",
     head: str = "",
     rescore: int = -1,
+    tune: str = "none",
+    bits: float = 0.0,
     calibration: Calibration | None = None,
     backend: Mapping[str, object] | None = None,
     threads: int = 0,
@@ -101,6 +105,8 @@ def compile(
     options.activations = arg.text("activations", activations)
     options.head = arg.text("head", head)
     options.rescore = arg.integer("rescore", rescore, -1, arg.INT32_MAX)
+    options.tune = arg.text("tune", tune)
+    options.bits = arg.real("bits", bits)
     options.backend = arg.options("backend", backend)
     options.threads = arg.integer("threads", threads, 0, arg.INT32_MAX)
     options.config = arg.text("config", config)
@@ -153,9 +159,10 @@ def _calibrate(options: _native.CompileOptions, given: object) -> None:
         if name in given:
             options.set_calibration_path(name, arg.path(f"calibration[{name!r}]", given[name]))
     options.set_calibration(
+        arg.text("calibration['task']", given.get("task", "")),
         arg.text("calibration['prompt']", given.get("prompt", "")),
-        arg.integer("calibration['samples']", given.get("samples", 4), 1, arg.INT64_MAX),
-        arg.integer("calibration['length']", given.get("length", 128), 1, arg.INT64_MAX),
+        arg.integer("calibration['samples']", given.get("samples", 32), 1, arg.INT64_MAX),
+        arg.integer("calibration['length']", given.get("length", 512), 1, arg.INT64_MAX),
         arg.text("calibration['range']", given.get("range", "")),
     )
 

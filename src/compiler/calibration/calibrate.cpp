@@ -26,6 +26,7 @@ constexpr float kHeadroom = 0.1f;
 // lowest value of the sum.
 constexpr float kMaskRoom = 1.05f;
 constexpr int kPlotBins = 48;
+constexpr size_t kValuesPerTask = size_t{1} << 18;
 
 class Calibrator {
  public:
@@ -84,18 +85,7 @@ class Calibrator {
       case OpKind::kRopeTable:
       case OpKind::kAppendRows:
       case OpKind::kJoinHeads: return;  // Known, or the same as their inputs.
-      case OpKind::kAddMask: {
-        RowMaxObserver& rows = masked_.try_emplace(output.name, output.name).first->second;
-        const auto width = static_cast<size_t>(output.shape.back());
-        for (size_t at = 0; at < values.size(); at += width) {
-          visible_.clear();
-          for (const float value : values.subspan(at, width)) {
-            if (value != -kInfinity) visible_.push_back(value);
-          }
-          rows.add_row(visible_);
-        }
-        return;
-      }
+      case OpKind::kAddMask: return observe_rows(output, values);
       case OpKind::kSplitHeads:
         if (!ir::is_new_rows(output.purpose)) return;
         break;
@@ -124,7 +114,39 @@ class Calibrator {
       case OpKind::kMaskedSoftmax:
       case OpKind::kRescore: break;
     }
-    observers_.try_emplace(output.name, output.name).first->second.add(values);
+    add_values(observers_.try_emplace(output.name, output.name).first->second, values);
+  }
+
+  // Parts of a size that does not depend on threads, and merged in their order: so the sums do not either.
+  void add_values(Observer& observer, std::span<const float> values) {
+    const auto count = static_cast<int64_t>((values.size() + kValuesPerTask - 1) / kValuesPerTask);
+    if (count == 1) return observer.add(values);
+    std::vector<Observer> parts(static_cast<size_t>(count));
+    pool_.run(count, [&](int64_t task, int) {
+      const size_t begin = static_cast<size_t>(task) * kValuesPerTask;
+      parts[static_cast<size_t>(task)].add(values.subspan(begin, std::min(kValuesPerTask, values.size() - begin)));
+    });
+    for (const Observer& part : parts) observer.merge(part);
+  }
+
+  void observe_rows(const ir::Tensor& output, std::span<const float> values) {
+    const auto width = static_cast<size_t>(output.shape.back());
+    const size_t step = std::max<size_t>(kValuesPerTask / width, 1) * width;
+    const auto count = static_cast<int64_t>((values.size() + step - 1) / step);
+    std::vector<RowMaxObserver> parts(static_cast<size_t>(count));
+    pool_.run(count, [&](int64_t task, int) {
+      std::vector<float> visible;
+      const size_t begin = static_cast<size_t>(task) * step, end = std::min(begin + step, values.size());
+      for (size_t at = begin; at < end; at += width) {
+        visible.clear();
+        for (const float value : values.subspan(at, width)) {
+          if (value != -kInfinity) visible.push_back(value);
+        }
+        parts[static_cast<size_t>(task)].add_row(visible);
+      }
+    });
+    RowMaxObserver& rows = masked_.try_emplace(output.name, output.name).first->second;
+    for (const RowMaxObserver& part : parts) rows.merge(part);
   }
 
   // Any token may occur, not only those of the samples.
@@ -142,7 +164,7 @@ class Calibrator {
       values.resize(static_cast<size_t>(count * table.cols));
       TANDEM_TRY(job_.weights.read_rows(table.name, row, count, values.data()));
       job_.weights.release_rows(table, row, count);
-      observer.add(values);
+      add_values(observer, values);
     }
     return ok_status();
   }
@@ -216,10 +238,12 @@ class Calibrator {
     TANDEM_TRY(table.set("mask", fixed(-depth, depth / 65535.0f, 65535)));
     int64_t tokens = 0;
     for (const auto& sample : job_.samples) tokens += static_cast<int64_t>(sample.size());
-    TANDEM_TRY(table.set_calibration({{"samples", job_.samples.size()},
-                                      {"tokens", tokens},
-                                      {"method", range_method_name(job_.method)},
-                                      {"kv", kv_format_name(job_.recipe.kv)}}));
+    Json about = {{"samples", job_.samples.size()},
+                  {"tokens", tokens},
+                  {"method", range_method_name(job_.method)},
+                  {"kv", kv_format_name(job_.recipe.kv)}};
+    if (!job_.source.empty()) about["source"] = job_.source;
+    TANDEM_TRY(table.set_calibration(about));
     return table;
   }
 
@@ -274,7 +298,6 @@ class Calibrator {
   ir::Graph graph_;  // Of the last sample; all have the same ops and names.
   std::map<std::string, Observer> observers_;
   std::map<std::string, RowMaxObserver> masked_;
-  std::vector<float> visible_;
 };
 
 }  // namespace

@@ -12,20 +12,21 @@
 #include "base/thread_pool.h"
 #include "compiler/compile.h"
 #include "quant/encoding_table.h"
-#include "weights/checkpoint_weights.h"
+#include "weights/source_weights.h"
 #include "weights/weight_provider.h"
 
 namespace tandem {
 
 struct CalibrationJob {
   const ModelPlan& plan;
-  const CheckpointWeights& weights;
+  const SourceWeights& weights;
   const Recipe& recipe;
   RangeMethod method = RangeMethod::kMinMax;
   bool method_given = false;
   std::vector<std::vector<int32_t>> samples;
   ProgressCallback progress;
   StopCallback stop;
+  std::string source = {};  // What the samples are, for the table.
 };
 
 struct Calibration {

@@ -12,7 +12,7 @@
 #include "base/progress.h"
 #include "base/thread_pool.h"
 #include "quant/recipe.h"
-#include "weights/checkpoint_weights.h"
+#include "weights/source_weights.h"
 
 namespace tandem {
 
@@ -24,7 +24,7 @@ bool leaves_activations_open(const Recipe& recipe, const ModelPlan& plan);
 
 struct ActivationJob {
   const ModelPlan& plan;
-  const CheckpointWeights& weights;
+  const SourceWeights& weights;
   const Recipe& recipe;
   std::vector<std::vector<int32_t>> samples;
   ProgressCallback progress;

@@ -93,6 +93,13 @@ TEST_F(Passes, ATiedHeadWithAFormatOfItsOwnStays) {
   EXPECT_TRUE(graph_.find("head").has_value());
 }
 
+TEST_F(Passes, ATiedHeadOfARotatedModelStays) {
+  Recipe recipe;
+  recipe.transforms.rotate_residual = true;
+  ASSERT_TRUE(share_tied_lm_head(graph_, {*plan_, recipe}).ok());
+  EXPECT_TRUE(graph_.find("head").has_value()) << "its rows have the final norm's weights in them";
+}
+
 TEST_F(Passes, WeightsGetTheirFormatsAndLinearLayersTheirRounding) {
   Recipe recipe;  // w4
   recipe.rules.push_back({*Glob::compile("layers.2.mlp.*"), WeightSpec{WeightFormat::kF16, 0}});

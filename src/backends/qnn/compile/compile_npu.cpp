@@ -27,6 +27,8 @@
 #include "compiler/segment_writer.h"
 #include "compiler/source_hash.h"
 #include "compiler/stage_timer.h"
+#include "compiler/tuning/tune_job.h"
+#include "compiler/tuning/tuning_report.h"
 #include "quant/calibration_report.h"
 
 namespace tandem {
@@ -44,7 +46,7 @@ class NpuCompiler {
 
   Status run() {
     const qnn::LogScope scope(job_.options().log);
-    TANDEM_TRY(plan());
+    TANDEM_TRY(prepare());
     TANDEM_ASSIGN(const std::string work_key, key());
     TANDEM_ASSIGN(WorkFolder work, job_.open_work_folder(work_key));
     if (Status status = work_in(work); !status.ok()) return work.give_up(std::move(status).error());
@@ -58,8 +60,15 @@ class NpuCompiler {
 
  private:
   Status work_in(WorkFolder& work) {
+    TANDEM_TRY(resolve_bits(job_, work, true, pool_));
+    TANDEM_TRY(plan());
     TANDEM_TRY(job_.check_disk(total_bytes_, work.finished_bytes()));
     TANDEM_TRY(hash_sources());
+    if (tunes_weights(job_.options(), job_.recipe(), job_.plan())) {
+      stages_.begin("tuning");
+      TANDEM_TRY(tune_job_weights(job_, work, pool_));
+    }
+    page_.sections = tuning_section_html(job_.plan(), job_.recipe(), job_.report());
     TANDEM_TRY(make_encodings(work));
     if (npu_.tune_graphs) TANDEM_TRY(tune(work));
     job_.report().graphs = describe(form_.variant, job_.shapes(), shares_weights());
@@ -83,7 +92,7 @@ class NpuCompiler {
     return target_.shares_weights && npu_.share_weights && !npu_.emulator && job_.shapes().size() > 1;
   }
 
-  Status plan() {
+  Status prepare() {
     TANDEM_ASSIGN(worker_, find_worker(npu_.worker));
     // Better to find a missing library or a wrong version now than after the calibration.
     TANDEM_ASSIGN(const auto library, qnn::Library::load(qnn::SearchOptions{.path = npu_.libraries}));
@@ -93,10 +102,14 @@ class NpuCompiler {
       return unsupported("{} ({}) estimates no speeds: leave `{}` out, or use QAIRT 2.51 or later", libraries_,
                          build_id_, npu_.estimate ? "estimate" : "tune-graphs");
     }
-    form_.shapes = job_.shapes();
-    form_.f16 = computes_in_f16(job_.recipe());
     form_.variant = choose_graph_variant(target_, job_.plan(), job_.recipe(), job_.shapes());
     TANDEM_TRY(apply_attention_options(npu_.decode_attention, npu_.prefill_attention, job_.shapes(), form_.variant));
+    return ok_status();
+  }
+
+  Status plan() {
+    form_.shapes = job_.shapes();
+    form_.f16 = computes_in_f16(job_.recipe());
     form_.trace = npu_.trace;
     form_.embedding_on_host = embedding_on_host(job_.plan(), job_.recipe());
     const size_t weight_sets = shares_weights() ? 1 : job_.shapes().size();
@@ -111,14 +124,26 @@ class NpuCompiler {
     // Rescoring reads hundreds of rows for each token; each should be contiguous.
     job_.report().rescored = job_.recipe().rescore.value_or(0);
     const WeightLayout layout = job_.report().rescored > 0 ? WeightLayout::kRows : WeightLayout::kPanel16;
+    TANDEM_ASSIGN(const std::vector<ir::Graph> kept, kept_weights());
     TANDEM_ASSIGN(file_, plan_file({form_.embedding_on_host ? host_graph(job_.plan(), job_.recipe()) : ir::Graph()},
-                                   job_.tokenizer_blob(), layout));
+                                   job_.tokenizer_blob(), layout, kept));
     total_bytes_ = file_.total_bytes();
     for (const ShardRange& shard : shards_) total_bytes_ += shard.estimated_bytes;
     if (npu_.estimate && !target_.is_simulated) {
       for (const ShardRange& shard : shards_) estimate_bytes_ += shard.estimated_bytes;
     }
     return ok_status();
+  }
+
+  // Tuned weights cannot be computed again from the checkpoint, as `tandem eval` does with others; a file for the
+  // emulator, which is for evaluation, has them besides its binaries.
+  Result<std::vector<ir::Graph>> kept_weights() const {
+    if (!npu_.emulator || !tunes_weights(job_.options(), job_.recipe(), job_.plan())) return std::vector<ir::Graph>();
+    ir::Graph graph = build_graph(job_.plan(), {"kept", 1, 1});
+    for (ir::Tensor& tensor : graph.tensors) {
+      if (tensor.role == ir::TensorRole::kWeight) set_weight_format(tensor, job_.recipe().spec_for(tensor.name));
+    }
+    return std::vector<ir::Graph>{std::move(graph)};
   }
 
   void warn_about_size(const std::string& shard, uint64_t bytes) const {
@@ -148,14 +173,13 @@ class NpuCompiler {
     TANDEM_ASSIGN(const std::string calibration, calibration_key(job_.options().calibration));
     Json methods = Json::array();
     for (const MethodShape& shape : job_.shapes()) methods.push_back({shape.name, shape.tokens, shape.context});
-    Json shards = Json::array();
-    for (const ShardRange& shard : shards_) shards.push_back(shard.name);
     const std::string chip = str_format("{} {} v{} vtcm {} hvx {} level {}", target_.name, target_.soc_model,
                                         target_.arch, target_.vtcm_mb, npu_.hvx_threads, npu_.optimization_level);
-    return str_format("{} {:016x} {} {} {} {} {} shared {} graphs {} trace {} qnn {} {}", kVersion,
-                      job_.checkpoint().fingerprint(), chip, job_.recipe().to_json(), dump_json(methods),
-                      dump_json(shards), calibration, shares_weights(),
-                      npu_.tune_graphs ? "tuned" : form_.variant.to_json(), npu_.trace, libraries_, build_id_);
+    const std::string graphs = npu_.tune_graphs ? "tuned" : form_.variant.to_json();
+    return str_format("{} {:016x} {} {} {} shards {} {} {} shared {} graphs {} trace {} emulator {} qnn {} {}",
+                      kVersion, job_.checkpoint().fingerprint(), chip, job_.recipe().to_json(), dump_json(methods),
+                      npu_.shards, calibration, tuning_key(job_.options()), shares_weights(), graphs, npu_.trace,
+                      npu_.emulator, libraries_, build_id_);
   }
 
   // ---- Stages ----
@@ -176,11 +200,13 @@ class NpuCompiler {
         TANDEM_ASSIGN(encodings_, EncodingTable::load(options.import_encodings));
       } else if (finished != nullptr && is_intact(encodings_path_, *finished)) {
         TANDEM_ASSIGN(encodings_, EncodingTable::load(encodings_path_));
+        job_.restore_calibration(work, source_);
         ++job_.report().segments_reused;
       } else {
-        TANDEM_ASSIGN(std::vector<std::vector<int32_t>> samples, read_calibration_samples(job_));
-        CalibrationJob job{job_.plan(),          job_.weights(),     job_.recipe(),           options.method,
-                           options.method_given, std::move(samples), job_.options().progress, job_.options().stop};
+        TANDEM_ASSIGN(const CalibrationData* data, job_.calibration_data(pool_, {.work = &work, .source = source_}));
+        CalibrationJob job{job_.plan(),          job_.weights(), job_.recipe(),           options.method,
+                           options.method_given, data->samples,  job_.options().progress, job_.options().stop,
+                           data->source};
         TANDEM_ASSIGN(Calibration calibration, calibrate(job, pool_));
         encodings_ = std::move(calibration.table);
         page_.histograms = std::move(calibration.histograms);
@@ -291,6 +317,7 @@ class NpuCompiler {
     job.config_name = job_.options().config_name;
     job.recipe = job_.recipe().to_json();
     if (!form_.f16) job.encodings = encodings_path_;
+    if (!job_.tuned().empty()) job.tuned = work.folder();
     job.methods = form_;
     job.shard = shards_[shard];
     job.source = sources_[shard];
@@ -331,7 +358,7 @@ class NpuCompiler {
     }
     TANDEM_ASSIGN(job_.report().estimates,
                   make_estimate_report(target_, simulated, target_.vtcm_mb, job_.shapes(), shards_, results));
-    page_.sections = estimate_html(*job_.report().estimates);
+    page_.sections += estimate_html(*job_.report().estimates);
     TANDEM_TRY(write_page());
     if (npu_.estimate_json.empty()) return ok_status();
     return write_file_atomically(npu_.estimate_json, dump_json(job_.report().estimates->to_json(), 2) + "\n");

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "compiler/calibration/calibration_input.h"
+#include "compiler/tuning/tune_job.h"
+#include "weights/transform_rules.h"
 
 namespace tandem {
 namespace {
@@ -87,6 +89,10 @@ std::string_view rescore_obstacle(const ModelPlan& plan, const Recipe& recipe) {
   if (!plan.tied) return "the LM head is not tied to the embedding, whose rows the CPU has";
   if (plan.family->lm_head_bias) return "the LM head has a bias";
   if (recipe.spec_for("embedding").format != WeightFormat::kI8) return "the embedding is not int8";
+  std::vector<std::string> ignored;
+  if (applicable_transforms(plan, recipe.transforms, ignored).rotate_residual) {
+    return "the rotation r1 gives the LM head rows of its own";
+  }
   return {};
 }
 
@@ -171,7 +177,8 @@ Status apply_npu_rules(const TargetRequest& request, const NpuOptions& npu, Reci
   TANDEM_TRY(check_kv(target, request.options, recipe, notes));
   TANDEM_TRY(check_activations(target, plan, request.options, recipe, notes));
   TANDEM_TRY(check_methods(target, npu, request.prefill, recipe));
-  TANDEM_TRY(check_calibration(request.options.calibration, recipe, !computes_in_f16(recipe)));
+  const bool tunes = request.options.bits || tunes_weights(request.options, recipe, plan);
+  TANDEM_TRY(check_calibration(request.options.calibration, recipe, !computes_in_f16(recipe), tunes));
   // LPBQ blocks must divide a row there. The few weights where they do not get 8 bits.
   for (const WeightSource& weight : plan.weights) {
     const WeightSpec spec = recipe.spec_for(weight.name);

@@ -14,8 +14,9 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/guarded.h"
-#include "weights/checkpoint_weights.h"
+#include "compiler/tuning/tune_job.h"
 #include "weights/sliced_weights.h"
+#include "weights/transformed_weights.h"
 
 namespace tandem {
 namespace {
@@ -40,8 +41,8 @@ void append(WeightMatrix& whole, WeightMatrix&& part) {
 // A checkpoint's weights, quantized on demand.
 class QuantizedCheckpoint final : public qnn::LoweringWeights {
  public:
-  QuantizedCheckpoint(const ModelPlan& plan, const CheckpointWeights& weights, ThreadPool& pool)
-      : plan_(plan), weights_(weights), sliced_(weights), pool_(pool) {}
+  QuantizedCheckpoint(const ModelPlan& plan, const SourceWeights& weights, const TunedWeights& tuned, ThreadPool& pool)
+      : plan_(plan), weights_(weights), tuned_(tuned), sliced_(weights), pool_(pool) {}
 
   Result<WeightMatrix> matrix(const ir::Tensor& weight) const override {
     const SliceName slice = parse_slice(weight.name);
@@ -61,7 +62,9 @@ class QuantizedCheckpoint final : public qnn::LoweringWeights {
       values.resize(static_cast<size_t>(count * cols));
       TANDEM_TRY(sliced_.read_rows(weight.name, row, count, values.data()));
       weights_.release_rows(source, slice.begin + row, count);
-      auto part = quantize_matrix(values.data(), count, cols, spec, pool_, {.importance = {}, .first_row = row});
+      auto part = tuned_.has(slice.whole)
+                      ? tuned_.rows(slice.whole, slice.begin + row, count, weight.format, weight.block)
+                      : quantize_matrix(values.data(), count, cols, spec, pool_, {.importance = {}, .first_row = row});
       if (!part.ok()) return with_context(std::move(part).error(), "weight \"{}\"", weight.name);
       report_.add(quantization_report(values.data(), *part));
       append(whole, std::move(part).value());
@@ -92,7 +95,8 @@ class QuantizedCheckpoint final : public qnn::LoweringWeights {
   }
 
   const ModelPlan& plan_;
-  const CheckpointWeights& weights_;
+  const SourceWeights& weights_;
+  const TunedWeights& tuned_;
   SlicedWeights sliced_;
   ThreadPool& pool_;
   mutable QuantizationReport report_;
@@ -199,13 +203,17 @@ Result<ShardResult> run_job(const ShardJob& job, const std::function<void(std::s
   TANDEM_ASSIGN(const auto device,
                 qnn::Device::create(backend, {.soc_model = job.soc_model, .arch = job.arch, .vtcm_mb = job.vtcm_mb}));
   TANDEM_ASSIGN(const auto context, qnn::Context::create(device, {.weight_sharing = job.weight_sharing}));
-  const CheckpointWeights weights(checkpoint, plan);
-  TANDEM_ASSIGN(const uint64_t source, hash_shard_source(weights, plan, job.shard));
+  TANDEM_ASSIGN(const auto weights, TransformedWeights::create(checkpoint, plan, recipe.transforms));
+  TANDEM_ASSIGN(const uint64_t source, hash_shard_source(*weights, plan, job.shard));
   if (source != job.source) {
     return io_error("{} has changed since the compile began; run it again", job.checkpoint.string());
   }
   ThreadPool pool(job.threads);
-  const QuantizedCheckpoint quantized(plan, weights, pool);
+  TunedWeights tuned;
+  if (!job.tuned.empty()) {
+    TANDEM_ASSIGN(tuned, open_tuned_weights(job.tuned, static_cast<int64_t>(plan.layers.size())));
+  }
+  const QuantizedCheckpoint quantized(plan, *weights, tuned, pool);
   std::vector<qnn::NamedGraph> named;
   for (const ir::Graph& part : parts) named.push_back({part.name, &part});
   qnn::LoweringOptions options;

@@ -41,6 +41,7 @@ struct ShardJob {
   std::string config_name;
   std::string recipe;               // JSON
   std::filesystem::path encodings;  // Empty: none are needed.
+  std::filesystem::path tuned;      // The folder with the tuned weights; empty: the recipe alone decides.
   StaticMethods methods;
   ShardRange shard;
   uint64_t source = 0;  // hash_shard_source(): the worker refuses a checkpoint other than the one that was hashed.

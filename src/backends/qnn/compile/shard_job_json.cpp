@@ -93,6 +93,7 @@ std::string ShardJob::to_json() const {
                         {"config", config_name},
                         {"recipe", recipe},
                         {"encodings", encodings.string()},
+                        {"tuned", tuned.string()},
                         {"methods", shapes},
                         {"f16", methods.f16},
                         {"variant", methods.variant.to_json()},
@@ -124,6 +125,7 @@ Result<ShardJob> ShardJob::from_json(std::string_view text) {
   fields.read("config", job.config_name);
   fields.read("recipe", job.recipe);
   fields.read("encodings", job.encodings);
+  fields.read("tuned", job.tuned);
   fields.read("f16", job.methods.f16);
   std::string variant;
   fields.read("variant", variant);

@@ -13,7 +13,7 @@ bool is_in(const ShardRange& shard, const ir::Purpose& purpose) {
 
 }  // namespace
 
-Result<uint64_t> hash_shard_source(const CheckpointWeights& weights, const ModelPlan& plan, const ShardRange& shard) {
+Result<uint64_t> hash_shard_source(const SourceWeights& weights, const ModelPlan& plan, const ShardRange& shard) {
   SourceHash hash;
   for (const WeightSource& weight : plan.weights) {
     if (is_in(shard, weight.purpose)) TANDEM_TRY(hash.add_weight(weights, weight.name));

@@ -5,11 +5,11 @@
 
 #include "backends/qnn/compile/shard_plan.h"
 #include "tandem/status.h"
-#include "weights/checkpoint_weights.h"
+#include "weights/source_weights.h"
 
 namespace tandem {
 
 // Of all weights that a shard can have in it.
-Result<uint64_t> hash_shard_source(const CheckpointWeights& weights, const ModelPlan& plan, const ShardRange& shard);
+Result<uint64_t> hash_shard_source(const SourceWeights& weights, const ModelPlan& plan, const ShardRange& shard);
 
 }  // namespace tandem

@@ -18,6 +18,7 @@
 #include "models/builder.h"
 #include "runtime/token_runner.h"
 #include "support/compiled_model.h"
+#include "support/opened_model.h"
 #include "weights/checkpoint_weights.h"
 
 namespace tandem::test {
@@ -26,30 +27,6 @@ namespace tandem::test {
 inline constexpr const char* kTargetVariable = "TANDEM_NPU_TEST_TARGET";
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
-// A checkpoint, its plan and its weights.
-class OpenedModel {
- public:
-  explicit OpenedModel(const std::filesystem::path& folder) {
-    auto checkpoint = Checkpoint::open(folder);
-    EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
-    checkpoint_.emplace(*std::move(checkpoint));
-    auto plan = plan_model(*checkpoint_);
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
-    plan_ = *std::move(plan);
-    weights_.emplace(*checkpoint_, plan_);
-  }
-  OpenedModel(const OpenedModel&) = delete;
-  OpenedModel& operator=(const OpenedModel&) = delete;
-
-  const ModelPlan& plan() const { return plan_; }
-  const CheckpointWeights& weights() const { return *weights_; }
-
- private:
-  std::optional<Checkpoint> checkpoint_;
-  ModelPlan plan_;
-  std::optional<CheckpointWeights> weights_;
-};
 
 // The logits after each token. The first tokens in as few calls as possible, the last `alone` one by one, so that every
 // method of the program is called.
