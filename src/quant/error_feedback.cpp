@@ -7,12 +7,18 @@
 #include "base/error.h"
 #include "linalg/factor.h"
 #include "linalg/multiply.h"
+#include "quant/feedback_rows.h"
 
 namespace tandem {
 namespace {
 
 constexpr int64_t kInt8Group = 32;  // Columns at a time; int8 has no blocks.
 constexpr float kMostDamping = 1.0f;
+// Columns that are worked on row by row before what they change elsewhere is computed as one product of matrices: as
+// many terms as linalg/ sums in registers.
+constexpr int64_t kSpanColumns = 256;
+// Enough for products of matrices to be fast; more would take memory, four floats for each weight.
+constexpr int64_t kRowsAtATime = 1024;
 // Of corrections, times columns over tokens; docs/quantization.md has the measurements.
 constexpr float kCorrectionDamping = 12.0f;
 
@@ -74,35 +80,49 @@ std::vector<float> inverse_of(const std::vector<double>& r, int64_t n) {
 
 }  // namespace
 
-// A matrix being quantized.
-struct ErrorFeedback::Task {
-  const float* values = nullptr;
-  int64_t rows = 0;
-  WeightMatrix& matrix;  // Has the scales to start from.
-};
-
 Result<ErrorFeedback> ErrorFeedback::create(const float* moments, int64_t cols, const WeightSpec& spec,
                                             ThreadPool& pool) {
   if (!is_quantized(spec.format)) return internal_error("error feedback is for integer formats");
   ErrorFeedback feedback(cols, spec);
   TANDEM_ASSIGN(const double mean, usable_mean(moments, cols));
   feedback.choose_order(moments);
-  std::vector<float> h = feedback.ordered(moments);
-  for (float& value : h) value = static_cast<float>(value / mean);
-  std::vector<float> factor;
-  TANDEM_TRY(factor_damped(h, cols, factor, pool));
-  for (int64_t i = 0; i < cols; ++i) h[static_cast<size_t>(i * cols + i)] += kDamping;
-  const int64_t width = spec.format == WeightFormat::kLpbq4 ? spec.block : kInt8Group;
-  for (int64_t begin = 0; begin < cols;) {
+  feedback.moments_ = feedback.ordered(moments);
+  for (float& value : feedback.moments_) value = static_cast<float>(value / mean);
+  TANDEM_TRY(factor_damped(feedback.moments_, cols, feedback.feedback_, pool));
+  for (int64_t i = 0; i < cols; ++i) feedback.moments_[static_cast<size_t>(i * cols + i)] += kDamping;
+  feedback.scale_factors();
+  feedback.add_groups();
+  return feedback;
+}
+
+// R R^T = (I + U) D (I + U)^T: the columns of R, divided by their pivots, are those of I + U.
+void ErrorFeedback::scale_factors() {
+  pivots_.resize(static_cast<size_t>(cols_));
+  std::vector<float> inverse(static_cast<size_t>(cols_));
+  for (int64_t j = 0; j < cols_; ++j) {
+    const float pivot = feedback_[static_cast<size_t>(j * cols_ + j)];
+    pivots_[static_cast<size_t>(j)] = pivot * pivot;
+    inverse[static_cast<size_t>(j)] = 1.0f / pivot;
+  }
+  for (int64_t i = 0; i < cols_; ++i) {
+    float* row = feedback_.data() + i * cols_;
+    for (int64_t j = i + 1; j < cols_; ++j) row[j] *= inverse[static_cast<size_t>(j)];
+  }
+}
+
+void ErrorFeedback::add_groups() {
+  const bool has_blocks = spec_.format == WeightFormat::kLpbq4;
+  const int64_t width = has_blocks ? spec_.block : kInt8Group;
+  for (int64_t begin = 0; begin < cols_;) {
     // The short last block of a row is anywhere in the order.
-    const int64_t block = feedback.order_[static_cast<size_t>(begin)] / width;
-    const int64_t whole =
-        spec.format == WeightFormat::kLpbq4 ? std::min(width, cols - block * width) : std::min(width, cols - begin);
-    feedback.add_group(h, factor, begin, whole);
-    feedback.groups_.back().block = block;
+    const int64_t block = order_[static_cast<size_t>(begin)] / width;
+    const int64_t whole = std::min(width, has_blocks ? cols_ - block * width : cols_ - begin);
+    if (spans_.empty() || spans_.back().width + whole > kSpanColumns) spans_.push_back({begin, 0, groups_.size(), 0});
+    add_group(begin, whole, block);
+    spans_.back().width += whole;
+    ++spans_.back().groups;
     begin += whole;
   }
-  return feedback;
 }
 
 // Columns with large inputs first, while most others can still make up for their errors. LPBQ's blocks stay together.
@@ -131,33 +151,29 @@ std::vector<float> ErrorFeedback::ordered(const float* moments) const {
   return h;
 }
 
-void ErrorFeedback::add_group(const std::vector<float>& moments, const std::vector<float>& factor, int64_t begin,
-                              int64_t width) {
-  Group g;
-  g.begin = begin;
-  g.width = width;
+void ErrorFeedback::add_group(int64_t begin, int64_t width, int64_t block) {
+  const int64_t span = spans_.back().begin;
   const auto at = [&](int64_t i, int64_t j) { return static_cast<size_t>(i * cols_ + j); };
   const auto size = [](int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns); };
-  g.feedback.resize(size(begin + width, width));
-  g.moments.resize(size(cols_, width));
-  g.pivots.resize(static_cast<size_t>(width));
-  for (int64_t j = 0; j < width; ++j) {
-    const float pivot = factor[at(begin + j, begin + j)];
-    g.pivots[static_cast<size_t>(j)] = pivot * pivot;
+  Group g;
+  g.begin = begin - span;
+  g.width = width;
+  g.block = block;
+  g.pivots.assign(pivots_.begin() + begin, pivots_.begin() + begin + width);
+  g.feedback.resize(size(g.begin + width, width));
+  g.moments.resize(size(g.begin, width));
+  for (int64_t i = 0; i < g.begin; ++i) {
+    std::copy_n(moments_.data() + at(span + i, begin), width, g.moments.data() + i * width);
   }
-  // Row by row, as they are in memory.
-  for (int64_t i = 0; i < cols_; ++i) {
-    std::copy_n(moments.data() + at(i, begin), width, g.moments.data() + i * width);
-  }
-  for (int64_t i = 0; i < begin + width; ++i) {
-    for (int64_t j = std::max<int64_t>(i - begin + 1, 0); j < width; ++j) {
-      g.feedback[static_cast<size_t>(i * width + j)] = factor[at(i, begin + j)] / factor[at(begin + j, begin + j)];
-    }
+  for (int64_t i = 0; i < g.begin + width; ++i) {
+    const int64_t first = std::max<int64_t>(i - g.begin + 1, 0);
+    for (int64_t j = first; j < width; ++j)
+      g.feedback[static_cast<size_t>(i * width + j)] = feedback_[at(span + i, begin + j)];
   }
   std::vector<double> own(size(width, width)), r;
   for (int64_t i = 0; i < width; ++i) {
     for (int64_t j = 0; j < width; ++j)
-      own[static_cast<size_t>(i * width + j)] = double{moments[at(begin + i, begin + j)]};
+      own[static_cast<size_t>(i * width + j)] = double{moments_[at(begin + i, begin + j)]};
   }
   factor_small(own, width, r);
   g.own_inverse = inverse_of(r, width);
@@ -195,94 +211,11 @@ Result<WeightMatrix> ErrorFeedback::quantize(const float* values, int64_t rows, 
                                              ThreadPool& pool) const {
   TANDEM_ASSIGN(WeightMatrix matrix, quantize_matrix(values, rows, cols_, spec_, pool,
                                                      {.importance = diagonal_, .first_row = options.first_row}));
-  const Task task{values, rows, matrix};
-  const FeedbackGrid values_of_format = grid(options);
-  const int64_t panels = (rows + kFeedbackRows - 1) / kFeedbackRows;
-  std::vector<FeedbackPanel> scratch(static_cast<size_t>(pool.size()));
-  std::vector<std::vector<float>> products(scratch.size());
-  pool.run(panels, [&](int64_t index, int thread) {
-    FeedbackPanel& panel = scratch[static_cast<size_t>(thread)];
-    panel.resize(cols_, static_cast<int64_t>(groups_.size()));
-    fill_panel(task, index * kFeedbackRows, panel);
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      quantize_group(group(g), values_of_format, static_cast<int64_t>(g), panel);
-    }
-    refine(values_of_format, options.rounds, products[static_cast<size_t>(thread)], panel);
-    write_panel(task, index * kFeedbackRows, panel);
-  });
+  for (int64_t first = 0; first < rows; first += kRowsAtATime) {
+    const int64_t count = std::min(kRowsAtATime, rows - first);
+    FeedbackRows(*this, options, {values + first * cols_, count, cols_}, first, matrix, pool).run();
+  }
   return matrix;
-}
-
-// Rows are scaled by powers of two, as the scale search does: squares of any weights stay finite.
-void ErrorFeedback::fill_panel(const Task& task, int64_t first, FeedbackPanel& panel) const {
-  std::ranges::fill(panel.targets, 0.0f);
-  for (int64_t r = 0; r < kFeedbackRows; ++r) {
-    panel.scales[r] = 1.0f;
-    if (first + r >= task.rows) continue;
-    const float* row = task.values + (first + r) * cols_;
-    const float scale = task.matrix.scales[static_cast<size_t>(first + r)];
-    if (scale <= kSmallestQuantizable) continue;  // A row of zeros.
-    const int exponent = std::ilogb(scale);
-    panel.scales[r] = std::ldexp(scale, -exponent);
-    for (int64_t k = 0; k < cols_; ++k) {
-      panel.targets[static_cast<size_t>(k * kFeedbackRows + r)] =
-          std::ldexp(row[order_[static_cast<size_t>(k)]], -exponent);
-    }
-  }
-}
-
-void ErrorFeedback::refine(const FeedbackGrid& grid, int rounds, std::vector<float>& products,
-                           FeedbackPanel& panel) const {
-  if (rounds == 0) return;
-  for (int round = 0; round < rounds; ++round) {
-    refine_scales(products, panel);
-    for (size_t g = 0; g < groups_.size(); ++g) solve_group(group(g), grid, cols_, static_cast<int64_t>(g), panel);
-  }
-  refine_scales(products, panel);
-}
-
-// The best scale for the quantized values: z H w / z H z, where z is what they stand for at scale 1.
-void ErrorFeedback::refine_scales(std::vector<float>& products, FeedbackPanel& panel) const {
-  products.resize(panel.targets.size());
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const float* multipliers = panel.multipliers.data() + g * kFeedbackRows;
-    for (int64_t k = groups_[g].begin; k < groups_[g].begin + groups_[g].width; ++k) {
-      for (int64_t r = 0; r < kFeedbackRows; ++r) {
-        const auto at = static_cast<size_t>(k * kFeedbackRows + r);
-        products[at] = multipliers[r] * panel.quantized[at];
-      }
-    }
-  }
-  double product[kFeedbackRows] = {}, square[kFeedbackRows] = {};
-  for (size_t g = 0; g < groups_.size(); ++g) add_scale_sums(group(g), cols_, products, panel, product, square);
-  for (int64_t r = 0; r < kFeedbackRows; ++r) {
-    const auto scale = static_cast<float>(product[r] / square[r]);
-    if (square[r] > 0.0 && scale > 0.5f * panel.scales[r] && scale < 2.0f * panel.scales[r]) panel.scales[r] = scale;
-  }
-  for (size_t at = 0; at < products.size(); ++at) {
-    panel.errors[at] = panel.targets[at] - panel.scales[at % kFeedbackRows] * products[at];
-  }
-}
-
-void ErrorFeedback::write_panel(const Task& task, int64_t first, const FeedbackPanel& panel) const {
-  WeightMatrix& matrix = task.matrix;
-  const int64_t rows = std::min(kFeedbackRows, task.rows - first);
-  for (int64_t r = 0; r < rows; ++r) {
-    float& scale = matrix.scales[static_cast<size_t>(first + r)];
-    if (scale <= kSmallestQuantizable) continue;
-    scale = std::ldexp(panel.scales[r], std::ilogb(scale));
-    int8_t* quantized = matrix.quantized.data() + (first + r) * cols_;
-    for (int64_t k = 0; k < cols_; ++k) {
-      quantized[order_[static_cast<size_t>(k)]] =
-          static_cast<int8_t>(panel.quantized[static_cast<size_t>(k * kFeedbackRows + r)]);
-    }
-    if (matrix.multipliers.empty()) continue;
-    uint8_t* multipliers = matrix.multipliers.data() + (first + r) * matrix.blocks_per_row();
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      multipliers[groups_[g].block] =
-          static_cast<uint8_t>(panel.multipliers[g * kFeedbackRows + static_cast<size_t>(r)]);
-    }
-  }
 }
 
 Status correct_targets(const float* moments, int64_t cols, int64_t tokens, float* g, int64_t rows, float* targets,

@@ -42,30 +42,36 @@ class ErrorFeedback {
                                 ThreadPool& pool) const;
 
  private:
-  struct Task;
+  friend class FeedbackRows;
 
   ErrorFeedback(int64_t cols, const WeightSpec& spec) : cols_(cols), spec_(spec) {}
   void choose_order(const float* moments);
   std::vector<float> ordered(const float* moments) const;
-  void add_group(const std::vector<float>& moments, const std::vector<float>& factor, int64_t begin, int64_t width);
+  void scale_factors();
+  void add_groups();
+  void add_group(int64_t begin, int64_t width, int64_t block);
   FeedbackGrid grid(const FeedbackOptions& options) const;
-  void fill_panel(const Task& task, int64_t first, FeedbackPanel& panel) const;
-  void refine(const FeedbackGrid& grid, int rounds, std::vector<float>& products, FeedbackPanel& panel) const;
-  void refine_scales(std::vector<float>& products, FeedbackPanel& panel) const;
-  void write_panel(const Task& task, int64_t first, const FeedbackPanel& panel) const;
   FeedbackGroup group(size_t index) const;
 
   struct Group {
-    int64_t begin = 0;
+    int64_t begin = 0;  // In its span.
     int64_t width = 0;
     int64_t block = 0;  // The block's number in the row (LPBQ).
     std::vector<float> feedback, pivots, moments, own_inverse, own_feedback, own_pivots;
+  };
+  struct Span {
+    int64_t begin = 0, width = 0;
+    size_t first_group = 0, groups = 0;
   };
   int64_t cols_ = 0;
   WeightSpec spec_;
   std::vector<int32_t> order_;   // The columns as they are quantized.
   std::vector<float> diagonal_;  // Of the moments, by column.
+  std::vector<float> moments_;   // H, relative to its mean diagonal and damped. All that follows is in this order.
+  std::vector<float> feedback_;  // U; what is not above the diagonal is unspecified.
+  std::vector<float> pivots_;    // D
   std::vector<Group> groups_;
+  std::vector<Span> spans_;
 };
 
 // targets += g (H + damping)^-1 for rows of g: the weights that fit best where a layer sees other inputs than it was

@@ -148,9 +148,9 @@ TANDEM_PANEL_INLINE void update_errors(const FeedbackGroup& group, const PanelVe
 
 void FeedbackPanel::resize(int64_t cols, int64_t groups) {
   const auto count = static_cast<size_t>(cols * kFeedbackRows);
-  targets.resize(count);
-  errors.resize(count);
-  quantized.resize(count);
+  for (std::vector<float>* numbers : {&targets, &shifted, &errors, &gradient, &changes, &quantized}) {
+    numbers->resize(count);
+  }
   multipliers.resize(static_cast<size_t>(groups * kFeedbackRows));
 }
 
@@ -159,7 +159,7 @@ TANDEM_CLONES void quantize_group(const FeedbackGroup& group, const FeedbackGrid
   const float* targets = panel.targets.data() + group.begin * kFeedbackRows;
   float* quantized = panel.quantized.data() + group.begin * kFeedbackRows;
   float shifted[kFeedbackWidth * kFeedbackRows], trial[kFeedbackWidth * kFeedbackRows];
-  std::copy_n(targets, group.width * kFeedbackRows, shifted);
+  std::copy_n(panel.shifted.data() + group.begin * kFeedbackRows, group.width * kFeedbackRows, shifted);
   add_all_products(group.feedback, group.width, group.begin, panel.errors.data(), shifted);
   const float* own = group.feedback + group.begin * group.width;
   const PanelVec scale = load_rows(panel.scales);
@@ -178,32 +178,13 @@ TANDEM_CLONES void quantize_group(const FeedbackGroup& group, const FeedbackGrid
   update_errors(group, scale * best.multiplier, panel);
 }
 
-TANDEM_CLONES void add_scale_sums(const FeedbackGroup& group, int64_t cols, const std::vector<float>& z,
-                                  const FeedbackPanel& panel, double* product, double* square) {
-  float sums[kFeedbackWidth * kFeedbackRows] = {};
-  add_all_products(group.moments, group.width, cols, z.data(), sums);
-  PanelVec products = every_row(0.0f), squares = every_row(0.0f);
-  for (int64_t j = 0; j < group.width; ++j) {
-    const int64_t at = (group.begin + j) * kFeedbackRows;
-    const PanelVec hz = load_rows(sums + j * kFeedbackRows);
-    products = products + hz * load_rows(panel.targets.data() + at);
-    squares = squares + hz * load_rows(z.data() + at);
-  }
-  float numbers[2][kFeedbackRows];
-  store_rows(numbers[0], products);
-  store_rows(numbers[1], squares);
-  for (int64_t r = 0; r < kFeedbackRows; ++r) {
-    product[r] += double{numbers[0][r]};
-    square[r] += double{numbers[1][r]};
-  }
-}
-
-TANDEM_CLONES void solve_group(const FeedbackGroup& group, const FeedbackGrid& grid, int64_t cols, int64_t index,
+TANDEM_CLONES void solve_group(const FeedbackGroup& group, const FeedbackGrid& grid, int64_t index,
                                FeedbackPanel& panel) {
   constexpr int64_t kNumbers = kFeedbackWidth * kFeedbackRows;
   const int64_t width = group.width;
-  float gradient[kNumbers] = {}, shift[kNumbers] = {}, wanted[kNumbers], trial[kNumbers];
-  add_all_products(group.moments, width, cols, panel.errors.data(), gradient);
+  float gradient[kNumbers], shift[kNumbers] = {}, wanted[kNumbers], trial[kNumbers];
+  std::copy_n(panel.gradient.data() + group.begin * kFeedbackRows, width * kFeedbackRows, gradient);
+  add_all_products(group.moments, width, group.begin, panel.changes.data(), gradient);
   // Where the group should be for the others' errors, and how far it is from there.
   add_all_products(group.own_inverse, width, width, gradient, shift);
   float* quantized = panel.quantized.data() + group.begin * kFeedbackRows;
@@ -228,7 +209,11 @@ TANDEM_CLONES void solve_group(const FeedbackGroup& group, const FeedbackGrid& g
     keep_better(error, m, width, trial, quantized, best);
   }
   store_rows(multipliers, best.multiplier);
+  float* errors = panel.errors.data() + group.begin * kFeedbackRows;
+  float* changes = panel.changes.data() + group.begin * kFeedbackRows;
+  std::copy_n(errors, width * kFeedbackRows, changes);
   update_errors(group, scale * best.multiplier, panel);
+  for (int64_t i = 0; i < width * kFeedbackRows; ++i) changes[i] = errors[i] - changes[i];
 }
 
 }  // namespace tandem
