@@ -132,8 +132,10 @@ Status GraphLowering::hadamard() {
   if (from.dtype != DataType::kFixedU16 || to.dtype != DataType::kFixedU16) {
     return unsupported("HTP rotates heads of 16-bit integers only; take \"r3\" out of the recipe");
   }
-  Layout layout = values_.with_last(in_id(), size);
-  if (layout.shape.back() != dim(size)) layout = values_.split(in_id(), width(in()) / size);
+  const int64_t heads = width(in()) / size;
+  const Layout apart = values_.heads(in_id(), heads);
+  // No MatMul can be created behind one head in [1, 1, N, d]; behind [1, N, 1, d] it can.
+  const Layout layout = heads > 1 && values_.has(in_id(), apart) ? apart : values_.split(in_id(), heads);
   TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), layout));
   TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), layout));
   return emitter_.node("HadamardTransform", {x}, y);
