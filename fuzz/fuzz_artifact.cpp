@@ -45,6 +45,7 @@ ArtifactHeader valid_header() {
   const auto x = g.add({.name = "x", .shape = {2, 16}}), h = g.add({.name = "h", .shape = {2, 16}});
   const auto cos = g.add({.name = "cos", .shape = {2, 8}}), sin = g.add({.name = "sin", .shape = {2, 8}});
   const auto q = g.add({.name = "q", .shape = {2, 16}}), y = g.add({.name = "y", .shape = {2, 16}});
+  const auto k = g.add({.name = "k", .shape = {2, 16}});
   const auto floats = g.add({.name = "floats", .shape = {2, 8}}), scores = g.add({.name = "scores", .shape = {2, 4}});
   const auto logits = g.add({.name = "logits",
                              .role = ir::TensorRole::kOutput,
@@ -56,7 +57,8 @@ ArtifactHeader valid_header() {
            {ir::OpKind::kRmsNorm, {x, norm}, {h}, {.eps = 1e-5f}},
            {ir::OpKind::kRopeTable, {positions, rope}, {cos, sin}, {}},
            {ir::OpKind::kRope, {h, cos, sin}, {q}, heads},
-           {ir::OpKind::kStoreKv, {q, positions, cache, scales}, {}, heads},
+           {ir::OpKind::kHadamard, {q}, {k}, heads},
+           {ir::OpKind::kStoreKv, {k, positions, cache, scales}, {}, heads},
            {ir::OpKind::kMaskToFloat, {mask}, {floats}, {}},
            {ir::OpKind::kAttention, {q, cache, cache, floats, positions, scales, scales}, {y}, heads},
            {ir::OpKind::kLinear, {y, table}, {scores}, {.quantize_input = true}},

@@ -103,10 +103,12 @@ enum class OpKind : uint8_t {
       27,               // Attention over caches in u8, with queries and weights quantized too: numerics/fake_quant.h
   kSlice = 28,          // (x) -> the part of x along `axis` from `begin` on, as long as the output is
   kMaskedSoftmax = 29,  // (scores, mask) -> Softmax of AddMask, whose sum is not rounded
-  kRescore = 30,  // (logits[N, V], x[N, K], table[V, K]) -> like logits; the `candidates` largest of each row become
-                  // softcap(factor * x . table), the first ones where logits tie; by the CPU (on_host)
+  kRescore = 30,   // (logits[N, V], x[N, K], table[V, K]) -> like logits; the `candidates` largest of each row become
+                   // softcap(factor * x . table), the first ones where logits tie; by the CPU (on_host)
+  kHadamard = 31,  // (x[N, heads * head_dim]) -> like x; each head times Sylvester's matrix of 2^k = head_dim, which is
+                   // orthogonal with the factor 1 / sqrt(head_dim)
 };
-inline constexpr int kOpKindCount = 31;  // ir/op_table.h has a row for each.
+inline constexpr int kOpKindCount = 32;  // ir/op_table.h has a row for each.
 constexpr bool is_attention(OpKind kind) { return kind == OpKind::kAttention || kind == OpKind::kQuantizedAttention; }
 
 // Attributes of an op; each kind reads the ones named for it and leaves the rest at their defaults.
@@ -116,7 +118,7 @@ struct OpAttributes {
   float factor = 1.0f;         // Scale, Softcap; the factor of cos and sin (RopeTable), of scores (Attention and
                                // softmaxes), of products (Rescore).
   float softcap = 0.0f;        // Attention: cap on the scores before the mask; Rescore: on the logits; 0 for none.
-  int64_t head_dim = 0;        // Rope, StoreKv, Attention, SplitHeads.
+  int64_t head_dim = 0;        // Rope, StoreKv, Attention, SplitHeads, Hadamard.
   bool interleaved = false;    // Rope: pairs (2i, 2i + 1) instead of (i, i + R).
   // Attention: position j is seen from position p only if p - j < window; 0 for no limit. With a window the caches may
   // have fewer slots than the context has positions, but at least window + N - 1: no call overwrites what it reads.

@@ -75,6 +75,7 @@ constexpr std::array<OpInfo, kOpKindCount> kOps = {{
      .inputs = {In::kNumbers, In::kNumbers, In::kWeight},
      .form = OpForm::kStatic,
      .may_run_on_host = true},
+    {.kind = Kind::kHadamard, .name = "hadamard", .inputs = {In::kNumbers}},
 }};
 
 constexpr bool ops_are_in_order() {

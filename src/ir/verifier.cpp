@@ -1,6 +1,7 @@
 #include "ir/verifier.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
 #include <tuple>
@@ -115,6 +116,7 @@ class Verifier : private OpChecks {
         TANDEM_TRY(rows(out(0), in(1).shape[0]));
         return rows(out(1), in(1).shape[0]);
       case OpKind::kRope: return check_rope();
+      case OpKind::kHadamard: return check_hadamard();
       case OpKind::kStoreKv: return check_store_kv();
       case OpKind::kAttention:
       case OpKind::kQuantizedAttention: return check_attention();
@@ -159,6 +161,14 @@ class Verifier : private OpChecks {
     TANDEM_TRY(rows(in(2), in(1).shape[1]));
     TANDEM_TRY(head_dim_divides(in(0)));
     if (2 * in(1).shape[1] > op_->attributes.head_dim) return corrupt("rotates more than a head has");
+    return rows(out(0), in(0).shape[1]);
+  }
+
+  Status check_hadamard() const {
+    TANDEM_TRY(rows(in(0)));
+    TANDEM_TRY(head_dim_divides(in(0)));
+    const auto size = static_cast<uint64_t>(op_->attributes.head_dim);
+    if (!std::has_single_bit(size)) return corrupt("rotates heads of {}, which is no power of two", size);
     return rows(out(0), in(0).shape[1]);
   }
 

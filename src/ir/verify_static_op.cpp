@@ -57,7 +57,8 @@ class StaticOp : private OpChecks {
       case OpKind::kMaskToFloat:
       case OpKind::kConvert:
       case OpKind::kSigmoid:
-      case OpKind::kQuantizedAttention: break;  // The verifier's own (verifier.cpp).
+      case OpKind::kQuantizedAttention:
+      case OpKind::kHadamard: break;  // The verifier's own (verifier.cpp).
     }
     return corrupt("is of an unknown kind");
   }

@@ -29,7 +29,7 @@ constexpr std::string_view kKvFormats[] = {"fp32", "fp16", "u8", "u16"};
 constexpr std::string_view kActivations[] = {"int8", "int16", "auto"};
 constexpr std::string_view kMaskTypes[] = {"f32", "f16", "u16", "u8"};
 constexpr std::string_view kLogitsTypes[] = {"f32", "f16", "u16"};
-constexpr std::string_view kRotations[] = {"r1", "r2"};
+constexpr std::string_view kRotations[] = {"r1", "r2", "r3"};
 constexpr std::string_view kEqualized[] = {"norms", "keys", "values", "mlp"};
 
 // The number of characters to add, drop or change to turn a into b.
@@ -186,7 +186,8 @@ Status switches_from_json(const Json& list, std::string_view where, Names words,
 // One of the keys of transforms.
 Status transform_from_json(std::string_view key, const Json& value, std::string_view where, Transforms& transforms) {
   if (key == "rotate") {
-    return switches_from_json(value, where, kRotations, {&transforms.rotate_residual, &transforms.rotate_values});
+    return switches_from_json(value, where, kRotations,
+                              {&transforms.rotate_residual, &transforms.rotate_values, &transforms.rotate_keys});
   }
   if (key == "equalize") {
     return switches_from_json(
@@ -324,7 +325,7 @@ std::string Recipe::to_json() const {
   if (rescore) json["rescore"] = *rescore;
   const Transforms& t = transforms;
   json["fold_norms"] = t.fold_norms;
-  json["rotate"] = switches_to_json(kRotations, {t.rotate_residual, t.rotate_values});
+  json["rotate"] = switches_to_json(kRotations, {t.rotate_residual, t.rotate_values, t.rotate_keys});
   json["equalize"] =
       switches_to_json(kEqualized, {t.equalize_norms, t.equalize_keys, t.equalize_values, t.equalize_mlp});
   return dump_json(json, 2);

@@ -1,5 +1,6 @@
-// Transforms of a model's float weights before they are quantized: the model computes the same, and rounding costs
-// less. weights/transformed_weights.h applies them; docs/quantization.md says what each is good for.
+// Transforms of a model before its weights are quantized: it computes the same, and rounding costs less.
+// weights/transformed_weights.h applies those of weights, compiler/passes/rotate_keys.cpp the one that adds ops;
+// docs/quantization.md says what each is good for.
 #pragma once
 
 namespace tandem {
@@ -11,6 +12,8 @@ struct Transforms {
   // and unties the LM head from the embedding.
   bool rotate_residual = false;
   bool rotate_values = false;
+  // An orthogonal rotation of each head's queries and keys behind the rotary embedding ("r3"), while the model runs.
+  bool rotate_keys = false;
   // Scales of channels move: from the columns of the layers behind a norm into the norm (which folds norms too), from
   // keys to queries, between values and the output projection, between `up` and `down` of a gated MLP.
   bool equalize_norms = false;

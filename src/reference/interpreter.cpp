@@ -12,6 +12,7 @@
 #include "ir/op_table.h"
 #include "linalg/multiply.h"
 #include "numerics/fake_quant.h"
+#include "numerics/hadamard.h"
 #include "reference/cache_attention.h"
 #include "reference/kv_rows.h"
 #include "reference/row_ops.h"
@@ -147,6 +148,7 @@ class Interpreter {
       case OpKind::kSoftcap: return each_element([a = x(0), factor](int64_t i) { return softcap(a[i], factor); });
       case OpKind::kRopeTable: return rope_table();
       case OpKind::kRope: return rope();
+      case OpKind::kHadamard: return hadamard();
       case OpKind::kStoreKv: return store_kv();
       case OpKind::kAttention:
       case OpKind::kQuantizedAttention: return attention();
@@ -275,6 +277,16 @@ class Interpreter {
       std::copy_n(from + first * size, count * size, to + first * size);
       const RopeShape shape{count, size, op_->attributes.head_dim, half, op_->attributes.interleaved};
       rotate_rows(to + first * size, x(1) + first * half, x(2) + first * half, shape);
+    });
+    return ok_status();
+  }
+
+  Status hadamard() {
+    const int64_t size = op_->attributes.head_dim;
+    const Hadamard matrix(size, false);
+    each_part(ir::element_count_of(in(0)) / size, size, [&, from = x(0), to = y()](int64_t first, int64_t count) {
+      std::copy_n(from + first * size, count * size, to + first * size);
+      matrix.rotate_rows(to + first * size, count);
     });
     return ok_status();
   }

@@ -1,5 +1,7 @@
 #include "weights/transform_rules.h"
 
+#include <bit>
+
 #include "base/format.h"
 
 namespace tandem {
@@ -35,6 +37,8 @@ Transforms applicable_transforms(const ModelPlan& plan, const Transforms& transf
             family.mlp == MlpKind::kPlain ? "its MLPs have no gate and are not linear in \"up\"" : "");
   leave_out(applied.equalize_keys, "equalizing \"keys\"",
             family.qk_norm && family.norm == NormKind::kLayer ? "keys go through a LayerNorm" : "");
+  leave_out(applied.rotate_keys, "the rotation r3",
+            std::has_single_bit(static_cast<uint64_t>(plan.head_dim)) ? "" : "its head size is no power of two");
   applied.fold_norms = applied.fold_norms || applied.rotate_residual || applied.equalize_norms;
   return applied;
 }

@@ -271,6 +271,22 @@ const std::vector<Broken>& broken_graphs() {
       {"RopeTooWide", [](G& g) { op(g, OpKind::kRope).attributes.head_dim = 2; }, {"rope", "more than a head"}},
       {"RopeNoHeads", [](G& g) { op(g, OpKind::kRope).attributes.head_dim = 0; }, {"rope", "head size 0"}},
       {"RopeOddHeads", [](G& g) { op(g, OpKind::kRope).attributes.head_dim = 5; }, {"rope", "head size 5"}},
+      {"HadamardOddHeads",
+       [](G& g) {
+         op(g, OpKind::kRope) = {OpKind::kHadamard, {*g.find("q")}, {*g.find("q_turned")}, {.head_dim = 5}};
+       },
+       {"hadamard", "head size 5"}},
+      {"HadamardOfTwoWidths",
+       [](G& g) {
+         op(g, OpKind::kRope) = {OpKind::kHadamard, {*g.find("k")}, {*g.find("q_turned")}, {.head_dim = 4}};
+       },
+       {"hadamard", "should be 8"}},
+      {"HadamardOfNoPowerOfTwo",
+       [](G& g) {
+         op(g, OpKind::kRope) = {OpKind::kHadamard, {*g.find("k")}, {*g.find("q_turned")}, {.head_dim = 6}};
+         tensor(g, "k").shape[1] = tensor(g, "layers.0.k").shape[0] = 12;
+       },
+       {"hadamard", "heads of 6", "power of two"}},
       {"RopeTableWidths", [](G& g) { tensor(g, "sin").shape[1] = 1; }, {"rope_table", "\"sin\""}},
       {"CacheIsNoState",
        [](G& g) { op(g, OpKind::kStoreKv).inputs[2] = *g.find("x"); },

@@ -63,12 +63,13 @@ TEST(Recipe, TransformsAreThoseOfThePresetOrNone) {
   EXPECT_EQ(read(R"({"name": "w4", "weights": "lpbq4"})").transforms, Transforms());
   Recipe recipe = read(R"({"base": "w4", "fold_norms": false, "equalize": ["keys"], "rotate": ["r2", "r1"]})");
   EXPECT_EQ(recipe.transforms, (Transforms{.rotate_residual = true, .rotate_values = true, .equalize_keys = true}));
+  EXPECT_EQ(read(R"({"base": "fp16", "rotate": ["r3"]})").transforms, (Transforms{.rotate_keys = true}));
   EXPECT_EQ(read(recipe.to_json()), recipe);
   EXPECT_EQ(read(R"({"base": "w4", "fold_norms": false, "equalize": []})").transforms, Transforms());
 }
 
 TEST(Recipe, WrongTransformsAreErrors) {
-  expect_error(R"({"base": "w4", "rotate": ["r4"]})", {"r4", "r1, r2"});
+  expect_error(R"({"base": "w4", "rotate": ["r4"]})", {"r4", "r1, r2, r3"});
   expect_error(R"({"base": "w4", "rotate": "r1"})", {"rotate", "list"});
   expect_error(R"({"base": "w4", "rotate": ["r1", "r1"]})", {"r1", "twice"});
   expect_error(R"({"base": "w4", "equalize": ["key"]})", {"key", "did you mean", "keys"});

@@ -112,7 +112,8 @@ class Calibrator {
       case OpKind::kQuantizedAttention:
       case OpKind::kSlice:
       case OpKind::kMaskedSoftmax:
-      case OpKind::kRescore: break;
+      case OpKind::kRescore:
+      case OpKind::kHadamard: break;
     }
     add_values(observers_.try_emplace(output.name, output.name).first->second, values);
   }
@@ -223,6 +224,7 @@ class Calibrator {
     for (const ir::Op& op : graph_.ops) {
       for (const ir::TensorId id : op.outputs) {
         TANDEM_ASSIGN(TensorEncoding e, encoding_of(op, graph_.at(id), table, readers));
+        if (op.kind == OpKind::kHadamard) TANDEM_TRY(widen(graph_.at(op.inputs[0]).name, e, table));
         TANDEM_TRY(table.set(graph_.at(id).name, std::move(e)));
       }
     }
@@ -245,6 +247,19 @@ class Calibrator {
     if (!job_.source.empty()) about["source"] = job_.source;
     TANDEM_TRY(table.set_calibration(about));
     return table;
+  }
+
+  // A device's rotation saturates at the ends of its input's encoding, so that encoding covers the output's too.
+  Status widen(const std::string& input, const TensorEncoding& output, EncodingTable& table) const {
+    TensorEncoding e = *table.find(input);
+    const auto own = encoded_range(e.dtype, e.encoding), both = encoded_range(output.dtype, output.encoding);
+    if (own.low <= both.low && own.high >= both.high) return ok_status();
+    TANDEM_ASSIGN(e.encoding,
+                  make_encoding(e.dtype, std::min(own.low, both.low), std::max(own.high, both.high), false));
+    const EncodingQuality quality = observers_.at(input).quality(e.dtype, e.encoding);
+    e.clipped = quality.clipped;
+    e.sqnr_db = quality.sqnr_db;
+    return table.set(input, std::move(e));
   }
 
   Result<TensorEncoding> encoding_of(const ir::Op& op, const ir::Tensor& output, const EncodingTable& table,
@@ -287,7 +302,8 @@ class Calibrator {
       case OpKind::kQuantizedAttention:
       case OpKind::kSlice:
       case OpKind::kMaskedSoftmax:
-      case OpKind::kRescore: break;
+      case OpKind::kRescore:
+      case OpKind::kHadamard: break;
     }
     return from_observer(observers_.at(name), DType::kU16, false);
   }

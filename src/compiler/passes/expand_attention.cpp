@@ -70,7 +70,8 @@ class Expander {
         case OpKind::kQuantizedAttention:
         case OpKind::kSlice:
         case OpKind::kMaskedSoftmax:
-        case OpKind::kRescore: graph_.ops.push_back(op); break;
+        case OpKind::kRescore:
+        case OpKind::kHadamard: graph_.ops.push_back(op); break;
       }
     }
     if (mask_ >= 0) graph_.at(mask_).shape = {graph_.tokens, graph_.context + graph_.tokens};
@@ -123,7 +124,7 @@ class Expander {
     if (const auto it = heads_.find({id, head}); it != heads_.end()) return it->second;
     const Label label = Label{graph_.at(id).name}.part(std::to_string(head));
     const ir::Op* op = writer_[static_cast<size_t>(id)];
-    const bool by_head = op != nullptr && (op->kind == OpKind::kRope ||
+    const bool by_head = op != nullptr && (op->kind == OpKind::kRope || op->kind == OpKind::kHadamard ||
                                            (op->kind == OpKind::kRmsNorm && graph_.at(op->inputs[1]).shape[0] == size));
     TensorId out = -1;
     if (by_head) {

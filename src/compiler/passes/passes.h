@@ -47,6 +47,9 @@ inline std::string_view linear_layer_name(const ir::Tensor& weight) {
 
 // A model with tied embeddings whose embedding and LM head have the same format keeps one copy of them.
 Status share_tied_lm_head(ir::Graph& graph, const PassContext& context);
+// Queries and keys are rotated before they meet (transforms.rotate_keys): keys with outliers in a few channels lose
+// less in a cache of few bits.
+Status rotate_keys(ir::Graph& graph, const PassContext& context);
 // Weights get the formats that the recipe assigns, and linear layers with integer weights round their input. No layer's
 // activations may be open (choose_activations.h).
 Status assign_weight_formats(ir::Graph& graph, const PassContext& context);

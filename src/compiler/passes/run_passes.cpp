@@ -13,6 +13,7 @@ Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallba
   };
   static constexpr Pass kInPlace[] = {
       {"share_tied_lm_head", share_tied_lm_head},
+      {"rotate_keys", rotate_keys},  // Before caches get their formats.
       {"assign_weight_formats", assign_weight_formats},
       {"shorten_window_caches", shorten_window_caches},
       {"set_cache_format", set_cache_format},
@@ -23,6 +24,7 @@ Status run_passes(ir::Graph& graph, const PassContext& context, const DumpCallba
   static constexpr Pass kStatic[] = {
       {"split_bias", split_bias},
       {"expand_silu", expand_silu},
+      {"rotate_keys", rotate_keys},  // While attention is one op.
       {"expand_attention", expand_attention},
       {"resolve_outputs", resolve_outputs},
       {"place_embedding", place_embedding},

@@ -165,6 +165,28 @@ TEST(Calibrate, HoldsWhatWasSeenAndALittleMore) {
   EXPECT_GT(observed, 30);
 }
 
+// A device's rotation saturates at the ends of its input's encoding.
+TEST(Calibrate, ARotationsInputHoldsItsOutput) {
+  const test::OpenedModel model(test::golden_dir("qwen3"));
+  Recipe recipe = recipe_with(KvFormat::kU8);
+  recipe.transforms.rotate_keys = true;
+  const EncodingTable table = must_calibrate(model, recipe);
+  for (const AttentionForm& attention : all_attention_forms()) {
+    int rotations = 0;
+    for (const ir::Graph& graph : must_build(model, recipe, methods_of(attention), table)) {
+      for (const ir::Op& op : graph.ops) {
+        if (op.kind != OpKind::kHadamard) continue;
+        ++rotations;
+        const auto range = [&](ir::TensorId id) { return encoded_range(graph.at(id).dtype, graph.at(id).encoding); };
+        const float step = graph.at(op.inputs[0]).encoding.scale;  // Zero points are rounded.
+        EXPECT_LE(range(op.inputs[0]).low, range(op.outputs[0]).low + step);
+        EXPECT_GE(range(op.inputs[0]).high, range(op.outputs[0]).high - step);
+      }
+    }
+    EXPECT_GT(rotations, 0);
+  }
+}
+
 // Any token may occur, even one that no sample contained.
 TEST(Calibrate, HoldsAllOfTheEmbedding) {
   const test::OpenedModel model(test::golden_dir("llama2"));

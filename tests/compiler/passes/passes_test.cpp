@@ -204,6 +204,34 @@ TEST_F(Passes, InputsAndOutputsGetTheRecipesDtypes) {
   expect_verified();
 }
 
+TEST_F(Passes, QueriesAndKeysAreRotatedOnlyWhereAsked) {
+  Recipe recipe;
+  const ir::Graph before = graph_;
+  ASSERT_TRUE(rotate_keys(graph_, {*plan_, recipe}).ok());
+  EXPECT_EQ(graph_, before);
+  recipe.transforms.rotate_keys = true;
+  ASSERT_TRUE(rotate_keys(graph_, {*plan_, recipe}).ok());
+  expect_verified();
+  const auto writer = [&](ir::TensorId id) {
+    return std::ranges::find_if(graph_.ops, [&](const ir::Op& op) { return std::ranges::count(op.outputs, id) > 0; });
+  };
+  size_t rotated = 0;
+  for (const ir::Op& op : graph_.ops) {
+    const bool keys = op.kind == OpKind::kStoreKv && ir::is_keys(graph_.at(op.inputs[2]).purpose);
+    if (op.kind == OpKind::kStoreKv && !keys) {
+      EXPECT_NE(writer(op.inputs[0])->kind, OpKind::kHadamard);
+    }
+    if (!keys && op.kind != OpKind::kAttention) continue;
+    const auto rotation = writer(op.inputs[0]);
+    EXPECT_EQ(rotation->kind, OpKind::kHadamard);
+    EXPECT_EQ(rotation->attributes.head_dim, plan_->head_dim);
+    EXPECT_EQ(writer(rotation->inputs[0])->kind, OpKind::kRope) << "behind everything else";
+    ++rotated;
+  }
+  EXPECT_EQ(rotated, 2 * plan_->layers.size());
+  EXPECT_EQ(graph_.ops.size(), before.ops.size() + rotated);
+}
+
 TEST_F(Passes, AllOfThemInOrderWithADumpAfterEach) {
   const Recipe recipe;
   std::vector<std::string> names;
@@ -212,9 +240,9 @@ TEST_F(Passes, AllOfThemInOrderWithADumpAfterEach) {
                 names.emplace_back(pass);
                 last = ir::to_text(graph);
               }).ok());
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"build", "share_tied_lm_head", "assign_weight_formats", "shorten_window_caches",
-                                      "set_cache_format", "set_io_dtypes", "fuse_gated_activation"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"build", "share_tied_lm_head", "rotate_keys", "assign_weight_formats",
+                                             "shorten_window_caches", "set_cache_format", "set_io_dtypes",
+                                             "fuse_gated_activation"}));
   EXPECT_TRUE(last.starts_with("graph prefill_8 tokens=8 context=64\n")) << last.substr(0, 100);
   for (const char* line : {"  input  %tokens: i32[8]\n", "  weight %embedding: int8[2048, 256]\n",
                            "  weight %layers.0.mlp.up: lpbq4/32[768, 256]\n", "  state  %k_cache.0: f16[2, 64, 64]\n",
@@ -232,7 +260,7 @@ TEST(DumpIr, ShowsEveryMethodAfterEveryPass) {
     EXPECT_FALSE(ir::to_text(graph).empty());
   };
   ASSERT_TRUE(compile(test::golden_dir("qwen3"), folder / "x.tdm", options).ok());
-  EXPECT_EQ(dumps, 3 * 7);
+  EXPECT_EQ(dumps, 3 * 8);
 }
 
 // Files from before purposes were stored have these names: they must imply the purposes that builder and passes set

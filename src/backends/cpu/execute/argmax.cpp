@@ -105,7 +105,8 @@ int32_t StepRunner::argmax_token(Rows rows) {
           case OpKind::kQuantizedAttention:
           case OpKind::kSlice:
           case OpKind::kMaskedSoftmax:
-          case OpKind::kRescore: break;  // find_lm_head() lets none of them through.
+          case OpKind::kRescore:
+          case OpKind::kHadamard: break;  // find_lm_head() lets none of them through.
         }
       }
       const int64_t index = kernels_.argmax(y, count);

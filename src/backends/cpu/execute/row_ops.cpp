@@ -71,6 +71,7 @@ void StepRunner::row_op(const Op& op, Rows rows) {
     case OpKind::kLayerNorm: norm(op, rows); return;
     case OpKind::kRopeTable: rope_table(op, rows); return;
     case OpKind::kRope: rope(op, rows); return;
+    case OpKind::kHadamard: hadamard(op, rows); return;
     case OpKind::kStoreKv: store_kv(op, rows); return;
     case OpKind::kConvert: convert(op, rows); return;
     case OpKind::kAdd:
@@ -177,7 +178,8 @@ void StepRunner::elementwise(const Op& op, Rows rows) {
     case OpKind::kQuantizedAttention:
     case OpKind::kSlice:
     case OpKind::kMaskedSoftmax:
-    case OpKind::kRescore: break;  // Not elementwise.
+    case OpKind::kRescore:
+    case OpKind::kHadamard: break;  // Not elementwise.
   }
 }
 
@@ -210,6 +212,11 @@ void StepRunner::rope(const Op& op, Rows rows) {
     kernels_.rope(x + n * width, width / dim, dim, half, cos + n * half, sin + n * half, op.attributes.interleaved,
                   y + n * width);
   }
+}
+
+void StepRunner::hadamard(const Op& op, Rows rows) {
+  const int64_t width = graph_.at(op.inputs[0]).shape[1], dim = op.attributes.head_dim;
+  kernels_.hadamard(floats(op.inputs[0], rows), rows.count * (width / dim), dim, floats(op.outputs[0], rows));
 }
 
 void StepRunner::store_kv(const Op& op, Rows rows) {

@@ -67,6 +67,7 @@ class StepRunner {
   void elementwise(const ir::Op& op, Rows rows);
   void rope_table(const ir::Op& op, Rows rows);
   void rope(const ir::Op& op, Rows rows);
+  void hadamard(const ir::Op& op, Rows rows);
   void embedding(const ir::Op& op, Rows rows);
   void store_kv(const ir::Op& op, Rows rows);
   void convert(const ir::Op& op, Rows rows);

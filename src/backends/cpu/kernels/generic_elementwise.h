@@ -108,6 +108,56 @@ void rope(const float* x, int64_t heads, int64_t dim, int64_t half, const float*
   }
 }
 
+// Sums and differences of entries that are `half` apart, in every block of 2 * half.
+inline void hadamard_stage(const float* x, int64_t dim, int64_t half, float* y) {
+  for (int64_t begin = 0; begin < dim; begin += 2 * half) {
+    for (int64_t i = begin; i < begin + half; i += kLanes) {
+      const F a = load(x + i), b = load(x + half + i);
+      store(y + i, a + b);
+      store(y + half + i, a - b);
+    }
+  }
+}
+
+// For heads shorter than two vectors.
+inline void small_hadamard(const float* x, int64_t dim, float factor, float* y) {
+  for (int64_t half = dim / 2; half > 0; half /= 2, x = y) {
+    for (int64_t i = 0; i < dim; ++i) {
+      if ((i & half) != 0) continue;
+      const float a = x[i], b = x[half + i];
+      y[i] = a + b;
+      y[half + i] = a - b;
+    }
+  }
+  for (int64_t i = 0; i < dim; ++i) y[i] = x[i] * factor;
+}
+
+// From the entries that are furthest apart to neighbours, whatever a vector holds.
+void hadamard(const float* x, int64_t heads, int64_t dim, float* y) {
+  constexpr int64_t kBlock = 2 * kLanes;
+  const float factor = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
+  for (int64_t head = 0; head < heads; ++head, x += dim, y += dim) {
+    if (dim < kBlock) {
+      small_hadamard(x, dim, factor, y);
+      continue;
+    }
+    const float* from = x;
+    for (int64_t half = dim / 2; half >= kBlock; half /= 2, from = y) hadamard_stage(from, dim, half, y);
+    for (int64_t i = 0; i < dim; i += kBlock) {
+      F a = load(from + i), b = load(from + i + kLanes);
+      // Zipping brings the next pairs, at half the distance, to the same lanes of the two vectors; and after the last
+      // step every entry back to its place.
+      for (int64_t half = kLanes; half > 0; half /= 2) {
+        const F sum = a + b, difference = a - b;
+        a = zip_lo(sum, difference);
+        b = zip_hi(sum, difference);
+      }
+      store(y + i, a * set1(factor));
+      store(y + i + kLanes, b * set1(factor));
+    }
+  }
+}
+
 // The nearest integers to x (|x| < 2^22), ties to even, modulo 256.
 inline B round_to_bytes(F x) { return low_bytes((U)(x + set1(kRoundMagic))); }
 

@@ -64,13 +64,13 @@ uint64_t linear_scratch_bytes(const PackedMatrix& weight, int64_t tokens) {
 }  // namespace
 }  // namespace tandem::cpu
 
-#define TANDEM_KERNEL_TABLE(isa_name, linear_i8, linear_lpbq4, int_scratch, int8_peak, layout)                      \
-  {                                                                                                                 \
-    .isa = isa_name, .linear = linear<linear_i8, linear_lpbq4>,                                                     \
-    .linear_scratch_bytes = linear_scratch_bytes<int_scratch>, .quantized_layout = layout,                          \
-    .quantize_rows = quantize_rows, .quantize_rows_int16 = quantize_rows_int16, .rms_norm = rms_norm,               \
-    .layer_norm = layer_norm, .add = add, .mul = mul, .scale = scale, .silu = silu, .gelu_tanh = gelu_tanh,         \
-    .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul, .softcap = softcap, .rope = rope, .store_key = store_key, \
-    .store_value = store_value, .attention = attention<int_attention>,                                              \
-    .attention_scratch_floats = attention_scratch_floats, .multiply_int8 = int8_peak, .argmax = argmax,             \
+#define TANDEM_KERNEL_TABLE(isa_name, linear_i8, linear_lpbq4, int_scratch, int8_peak, layout)                    \
+  {                                                                                                               \
+    .isa = isa_name, .linear = linear<linear_i8, linear_lpbq4>,                                                   \
+    .linear_scratch_bytes = linear_scratch_bytes<int_scratch>, .quantized_layout = layout,                        \
+    .quantize_rows = quantize_rows, .quantize_rows_int16 = quantize_rows_int16, .rms_norm = rms_norm,             \
+    .layer_norm = layer_norm, .add = add, .mul = mul, .scale = scale, .silu = silu, .gelu_tanh = gelu_tanh,       \
+    .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul, .softcap = softcap, .rope = rope, .hadamard = hadamard, \
+    .store_key = store_key, .store_value = store_value, .attention = attention<int_attention>,                    \
+    .attention_scratch_floats = attention_scratch_floats, .multiply_int8 = int8_peak, .argmax = argmax,           \
   }

@@ -132,6 +132,10 @@ struct KernelTable {
   void (*rope)(const float* x, int64_t heads, int64_t dim, int64_t half, const float* cos, const float* sin,
                bool interleaved, float* y);
 
+  // Multiplies each of `heads` heads of `dim` (a power of two) entries by Sylvester's matrix over sqrt(dim). The same
+  // sums in the same order on every instruction set. y may be x.
+  void (*hadamard)(const float* x, int64_t heads, int64_t dim, float* y);
+
   // Stores one row of `dim` floats as row `slot` of a KV head.
   void (*store_key)(const float* row, int64_t dim, int64_t slot, const KvHead& head);
   void (*store_value)(const float* row, int64_t dim, int64_t slot, const KvHead& head);

@@ -1,6 +1,7 @@
 #include "backends/qnn/compile/npu_rules.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backends/qnn/compile/npu_targets.h"
 #include "base/error.h"
@@ -68,6 +69,33 @@ Status check_kv(const NpuTarget& target, const CompileOptions& options, Recipe& 
         target.name, target.arch, kv_format_name(recipe.kv));
   }
   return ok_status();
+}
+
+// Before it the op is there, and off by 14 steps of 16 bits with heads of 128.
+constexpr int kFirstArchWithRotation = 73;
+// Sizes of heads that HTP rotates.
+constexpr int64_t kSmallestRotation = 64, kLargestRotation = 2048;
+
+// Why the target cannot rotate keys while the model runs; "" if it can, or if no target could.
+std::string rotation_obstacle(const NpuTarget& target, const ModelPlan& plan, const Recipe& recipe) {
+  if (!std::has_single_bit(static_cast<uint64_t>(plan.head_dim))) return {};
+  if (computes_in_f16(recipe)) return "it rotates 16-bit integers only";
+  if (target.arch < kFirstArchWithRotation) {
+    return str_format("Hexagon V{} rotates inaccurately, V{} and later do not", target.arch, kFirstArchWithRotation);
+  }
+  if (plan.head_dim < kSmallestRotation || plan.head_dim > kLargestRotation) {
+    return str_format("it rotates heads of {} to {}, and the model's have {}", kSmallestRotation, kLargestRotation,
+                      plan.head_dim);
+  }
+  return {};
+}
+
+void check_rotation(const NpuTarget& target, const ModelPlan& plan, Recipe& recipe, std::vector<std::string>& notes) {
+  if (!recipe.transforms.rotate_keys) return;
+  const std::string obstacle = rotation_obstacle(target, plan, recipe);
+  if (obstacle.empty()) return;
+  recipe.transforms.rotate_keys = false;
+  notes.push_back(str_format("recipe: the rotation r3 is left out on target {}: {}", target.name, obstacle));
 }
 
 Status check_activations(const NpuTarget& target, const ModelPlan& plan, const CompileOptions& options, Recipe& recipe,
@@ -175,6 +203,7 @@ Status apply_npu_rules(const TargetRequest& request, const NpuOptions& npu, Reci
   TANDEM_TRY(resolve_lm_head(target, plan, request.options, recipe, notes));
   TANDEM_TRY(check_formats(target, plan, recipe));
   TANDEM_TRY(check_kv(target, request.options, recipe, notes));
+  check_rotation(target, plan, recipe, notes);
   TANDEM_TRY(check_activations(target, plan, request.options, recipe, notes));
   TANDEM_TRY(check_methods(target, npu, request.prefill, recipe));
   const bool tunes = request.options.bits || tunes_weights(request.options, recipe, plan);

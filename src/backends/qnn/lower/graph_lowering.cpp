@@ -74,6 +74,7 @@ Status GraphLowering::lower_op() {
     case OpKind::kSoftcap: return softcap();
     case OpKind::kRopeTable: return rope_table();
     case OpKind::kRope: return rope();
+    case OpKind::kHadamard: return hadamard();
     case OpKind::kConvert: return convert();
     case OpKind::kSplitHeads: return split_heads();
     case OpKind::kJoinHeads: return join_heads();

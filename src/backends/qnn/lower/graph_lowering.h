@@ -49,6 +49,7 @@ class GraphLowering {
   Status rope_table();
   Status rope();
   Status rope_by_parts(int64_t heads);
+  Status hadamard();
   Status split_heads();
   Status join_heads();
   Status append_rows();

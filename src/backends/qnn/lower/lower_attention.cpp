@@ -123,6 +123,24 @@ Status GraphLowering::rope_by_parts(int64_t heads) {
   return emitter_.node("Concat", std::move(parts), y, {{"axis", uint32_t{3}}});
 }
 
+// The result saturates at the ends of the input's encoding, whatever its own is: calibration makes the input's wide
+// enough for both (compiler/calibration/calibrate.cpp).
+Status GraphLowering::hadamard() {
+  const int64_t size = op_->attributes.head_dim;
+  TANDEM_ASSIGN(const TensorType from, type_of(in()));
+  TANDEM_ASSIGN(const TensorType to, type_of(out()));
+  if (from.dtype != DataType::kFixedU16 || to.dtype != DataType::kFixedU16) {
+    return unsupported("HTP rotates heads of 16-bit integers only; take \"r3\" out of the recipe");
+  }
+  const int64_t heads = width(in()) / size;
+  const Layout apart = values_.heads(in_id(), heads);
+  // No MatMul can be created behind one head in [1, 1, N, d]; behind [1, N, 1, d] it can.
+  const Layout layout = heads > 1 && values_.has(in_id(), apart) ? apart : values_.split(in_id(), heads);
+  TANDEM_ASSIGN(const TensorRef x, values_.get(in_id(), layout));
+  TANDEM_ASSIGN(const TensorRef y, values_.define(out_id(), layout));
+  return emitter_.node("HadamardTransform", {x}, y);
+}
+
 Status GraphLowering::split_heads() {
   const int64_t heads = out().shape[0];
   // One row is the same in all layouts.

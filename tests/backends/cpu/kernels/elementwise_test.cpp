@@ -198,6 +198,32 @@ TEST_P(Elementwise, RopeRotates) {
   }
 }
 
+// Against the definition: entry (i, j) of Sylvester's matrix is -1 to the number of ones in i & j.
+TEST_P(Elementwise, HadamardMultipliesEachHead) {
+  Random random(23);
+  const KernelTable& slowest = *available_kernels()[0];
+  for (int64_t dim = 1; dim <= 1024; dim *= 2) {
+    const int64_t heads = 3;
+    const std::vector<float> x = random.normals(heads * dim);
+    std::vector<float> y(x.size()), in_place = x, portable(x.size());
+    k().hadamard(x.data(), heads, dim, y.data());
+    k().hadamard(in_place.data(), heads, dim, in_place.data());
+    slowest.hadamard(x.data(), heads, dim, portable.data());
+    ASSERT_EQ(in_place, y);
+    ASSERT_EQ(portable, y) << "not the same bits on all instruction sets";
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t j = 0; j < dim; ++j) {
+        double sum = 0.0;
+        for (int64_t i = 0; i < dim; ++i) {
+          const bool odd = __builtin_popcountll(static_cast<uint64_t>(i & j)) % 2 != 0;
+          sum += (odd ? -1.0 : 1.0) * double{x[static_cast<size_t>(h * dim + i)]};
+        }
+        ASSERT_NEAR(y[static_cast<size_t>(h * dim + j)], sum / std::sqrt(static_cast<double>(dim)), 2e-6) << dim;
+      }
+    }
+  }
+}
+
 TEST_P(Elementwise, ArgmaxTakesTheFirstLargest) {
   Random random(24);
   for (int64_t count = 1; count < 200; ++count) {

@@ -165,6 +165,33 @@ TEST(Emulator, AllFormsOfAttentionComputeTheSame) {
   }
 }
 
+// With heads together, apart, and grouped, in decode and prefill; the demo's have 64 entries.
+TEST(Emulator, RotatedKeys) {
+  TANDEM_NEEDS_QNN();
+  const TempFolder folder;
+  const auto checkpoint = test::demo_dir();
+  std::vector<int32_t> prompt;
+  for (int32_t i = 0; i < 44; ++i) prompt.push_back(5 + 37 * i % 2000);
+  const auto exact = test::phase_logits({}, checkpoint, Phase::kFloat, prompt);
+  const auto quality_of = [&](bool rotate, const std::string& form) {
+    SCOPED_TRACE(form);
+    CompileOptions options = test::npu_options(rotate ? R"({"base": "w8", "rotate": ["r3"]})" : "w8", {32});
+    if (!form.empty()) options.backend["attention"] = form;
+    test::must_compile(checkpoint, folder / "x.tdm", options);
+    const auto artifact = Artifact::open(folder / "x.tdm");
+    EXPECT_TRUE(artifact.ok());
+    for (const ir::Graph& method : artifact->header().methods) {
+      EXPECT_EQ(std::ranges::count(method.ops, ir::OpKind::kHadamard, &ir::Op::kind) > 0, rotate) << method.name;
+    }
+    const auto got = test::device_logits(folder / "x.tdm", prompt);
+    const auto qdq = test::phase_logits(folder / "x.tdm", checkpoint, Phase::kQdq, prompt);
+    EXPECT_GE(log_sqnr(form + (rotate ? " rotated" : " as it is"), qdq, got), kDeviceNoise);
+    return log_sqnr("against float", exact, got);
+  };
+  const double as_it_is = quality_of(false, {});
+  for (const char* form : {"", "mha", "gqa", "sha"}) EXPECT_GE(quality_of(true, form), as_it_is - 1.0);
+}
+
 // An LM head in four bits whose largest logits the CPU recomputes; with a factor (Granite) and a cap (Gemma 2).
 TEST(Emulator, TheBestLogitsAreRescored) {
   TANDEM_NEEDS_QNN();

@@ -194,6 +194,28 @@ TEST(TargetRules, ActivationsHave16BitsOnAnNpu) {
   EXPECT_EQ(resolve("cpu", "w4", options).recipe.activations, ActivationFormat::kInt16);
 }
 
+// HTP's op takes 16-bit integers and heads of 64 and more; qwen3's have 32 here.
+TEST(TargetRules, RotationsThatTheTargetCannotDoAreLeftOut) {
+  const auto expect_left_out = [](const Resolved& resolved, const char* why) {
+    ASSERT_TRUE(resolved.status.ok()) << resolved.status.error().message;
+    EXPECT_FALSE(resolved.recipe.transforms.rotate_keys);
+    ASSERT_FALSE(resolved.notes.empty());
+    EXPECT_HAS(resolved.notes[0], "r3");
+    EXPECT_HAS(resolved.notes[0], why);
+  };
+  const std::string w8 = R"({"base": "w8", "rotate": ["r3"]})";
+  expect_left_out(resolve("sm8750", w8), "64 to 2048");
+  expect_left_out(resolve("sm8450", w8), "V69");
+  expect_left_out(resolve("sm8350", w8), "V68");
+  expect_left_out(resolve("sm8750", R"({"base": "fp16", "rotate": ["r3"]})"), "integers");
+  EXPECT_TRUE(resolve("cpu", w8).recipe.transforms.rotate_keys);
+  const test::OpenedModel demo(test::demo_dir());
+  Recipe recipe = test::parse_recipe(w8);
+  std::vector<std::string> notes;
+  ASSERT_TRUE(apply_target_rules({**find_target("sm8750"), demo.plan(), {}, {}}, recipe, notes).ok());
+  EXPECT_TRUE(recipe.transforms.rotate_keys);
+}
+
 TEST(TargetRules, AnLmHeadInFourBitsIsRescored) {
   CompileOptions options;
   options.head = WeightSpec();

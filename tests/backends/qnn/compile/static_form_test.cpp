@@ -231,7 +231,7 @@ TEST(StaticPasses, HaveOneJobEach) {
                 names.emplace_back(pass);
                 after.emplace(pass, g);
               }).ok());
-  EXPECT_EQ(names, (std::vector<std::string>{"build", "split_bias", "expand_silu", "expand_attention",
+  EXPECT_EQ(names, (std::vector<std::string>{"build", "split_bias", "expand_silu", "rotate_keys", "expand_attention",
                                              "resolve_outputs", "place_embedding", "set_encodings", "rescore_logits"}));
   EXPECT_EQ(count(after["build"], OpKind::kAddVector), 0);
   EXPECT_EQ(count(after["split_bias"], OpKind::kAddVector), 6) << "q, k and v of two layers";
