@@ -226,7 +226,7 @@ void add_tuning_options(CLI::App& command, Options& o) {
 }
 
 void add_target_options(CLI::App& command, Options& o) {
-  const std::string calibration = "Calibration (NPU targets, --activations auto)", npu = "NPU targets";
+  const std::string calibration = "Calibration (NPU targets, --tune, --bits, --activations auto)", npu = "NPU targets";
   command
       .add_option("--calib", o.calibration.file,
                   "A text, or JSON with conversations; default: what the model itself writes")

@@ -86,7 +86,10 @@ struct PlainProgram {
 };
 
 Result<PlainProgram> make_program(CompileJob& job, WorkFolder& work, ThreadPool& pool) {
+  StageTimer stages(job.report());
+  if (job.options().bits) stages.begin("choosing bits");
   TANDEM_TRY(resolve_bits(job, work, false, pool));
+  stages.end();
   TANDEM_TRY(resolve_activations(job, pool));
   TANDEM_ASSIGN(std::vector<ir::Graph> methods, build_methods(job, pool));
   count_layers(methods.front(), job.report());
@@ -95,7 +98,9 @@ Result<PlainProgram> make_program(CompileJob& job, WorkFolder& work, ThreadPool&
   program.header.methods = std::move(methods);
   TANDEM_TRY(check_header(program.header, file.planned_segments()));
   TANDEM_TRY(job.check_disk(file.total_bytes(), work.finished_bytes()));
+  if (tunes_weights(job.options(), job.recipe(), job.plan())) stages.begin("tuning");
   TANDEM_TRY(tune_job_weights(job, work, pool));
+  stages.end();
   TANDEM_TRY(write_tuning_page(job, job.report()));
   SegmentWriter writer(job, file, work, pool);
   TANDEM_ASSIGN(program.segments, writer.finish_all());

@@ -119,7 +119,7 @@ TEST(TransformedFile, RotatedKeysLoseLessInAU8Cache) {
   EXPECT_GE(sqnr(R"("r3")", "fp32"), 80.0);
   const double as_it_is = sqnr("", "u8"), rotated = sqnr(R"("r3")", "u8");
   std::printf("[ sqnr     ] %.1f dB, rotated %.1f dB\n", as_it_is, rotated);
-  EXPECT_GE(rotated, as_it_is + 3.0);
+  EXPECT_GE(rotated, as_it_is + 3.0);  // Half of the noise.
 }
 
 TEST(TransformedFile, SaysWhatWasAppliedAndWhatWasNot) {

@@ -205,7 +205,8 @@ TEST_F(QnnLowering, Hadamard) {
       ir::Tensor& input = maker.graph.at(x);
       input.encoding.scale *= 4.0f;
       input.encoding.zero_point = 32768;
-      EXPECT_LE(steps_of(maker), 5.5) << size << " of " << tokens;
+      // The library is off by 1.1 steps of the input, which are 4 of the output, and rounds to those.
+      EXPECT_LE(steps_of(maker), 1.1 * 4.0 + 1.0) << size << " of " << tokens;
     }
   }
 }
