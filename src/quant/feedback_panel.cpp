@@ -75,6 +75,7 @@ TANDEM_PANEL_INLINE void add_products(const float* matrix, int64_t width, int64_
 
 TANDEM_PANEL_INLINE void add_all_products(const float* matrix, int64_t width, int64_t depth, const float* rows,
                                           float* sums) {
+  if (depth == 0) return;  // before the first group, there is no matrix either
   int64_t j = 0;
   for (; j + 4 <= width; j += 4) add_products<4>(matrix + j, width, depth, rows, sums + j * kFeedbackRows);
   for (; j < width; ++j) add_products<1>(matrix + j, width, depth, rows, sums + j * kFeedbackRows);
